@@ -1,0 +1,75 @@
+"""Producer versions and working folders, picked out of rows without reading them.
+
+A search over raw bytes finds what may be such a key; only a value that was not seen before is looked at closely, by
+decoding the top level of its row.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from msgspec import Raw
+
+from forensic.capture.sniff import text_of, top_level
+from forensic.harness import Harness
+
+__all__ = ["FOLDERS", "VERSIONS", "Keys"]
+
+VERSIONS: Final = 64
+"""At most so many versions of a producer are noted."""
+FOLDERS: Final = 16
+"""At most so many working folders are noted."""
+
+
+class Keys:
+    """What the rows of one session say of their producer: `versions` and `folders`, in the order first seen."""
+
+    def __init__(self, harness: Harness, versions: tuple[str, ...] = ()) -> None:
+        """Look for the keys that the table names; `versions` are those known already."""
+        self.versions = list(versions)
+        self.folders: list[str] = []
+        self._wanted = [_Wanted(key, self.versions, VERSIONS) for key in harness.version_keys]
+        self._wanted += [_Wanted(key, self.folders, FOLDERS) for key in harness.cwd_keys]
+
+    def scan(self, block: bytes) -> None:
+        """Look through a run of whole rows."""
+        for wanted in self._wanted:
+            wanted.scan(block)
+
+
+class _Wanted:
+    """One key, and the values that rows give it."""
+
+    def __init__(self, key: str, values: list[str], most: int) -> None:
+        self._key = key
+        self._values = values
+        self._most = most
+        # one pattern a key: beginning with so long a literal it is found twice as fast
+        self._pattern = re.compile(b'"' + re.escape(key.encode()) + b'"[ \t]*:[ \t]*("(?:[^"\\\\\n]|\\\\.){0,4096}")')
+        self._known: set[bytes] = set()
+
+    def scan(self, block: bytes) -> None:
+        end = -1
+        value: bytes | None = None
+        for match in self._pattern.finditer(block):
+            if match[1] in self._known:
+                continue
+            if match.start() >= end:
+                # each row is looked at once, however often it seems to hold the key
+                begin = block.rfind(b"\n", 0, match.start()) + 1
+                end = block.find(b"\n", match.end())
+                end = len(block) if end < 0 else end
+                value = self._value(block[begin:end])
+            if match[1] == value:
+                self._note(value)
+
+    def _value(self, row: bytes) -> bytes | None:
+        keys = top_level(row)
+        return bytes(keys[self._key]) if keys is not None and self._key in keys else None
+
+    def _note(self, value: bytes) -> None:
+        self._known.add(value)
+        text = text_of(Raw(value))
+        if text and text not in self._values and len(self._values) < self._most:
+            self._values.append(text)

@@ -1,0 +1,134 @@
+"""What to do about each file of a session: read it, or take what an earlier bundle has of it, or both."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from forensic.capture.found import Found, Piece
+from forensic.capture.tail import Tail, prefix_sha256
+from forensic.capture.walk import Report, shown
+from forensic.errors import ForensicError, NotReadable
+from forensic.model import CaptureState, Finding, Manifest, Role, Source
+from forensic.wrapping import LINE_LIMIT
+
+__all__ = ["Plan", "follows", "make_plan"]
+
+_ORDER: Final = (Role.MAIN, Role.THREAD, Role.SUBAGENT, Role.SIDE)
+
+
+def follows(found: Found, manifest: Manifest) -> bool:
+    """Whether files are a later state of what a manifest describes.
+
+    So it is when the main file lies where it lay, or begins with all the bytes that were recorded of it. Where a side
+    has no main file, a subagent file in common decides, and a recorded main file must be gone.
+    """
+    if (found.harness, found.session) != (manifest.harness, manifest.session):
+        return False
+    if manifest.redaction is not None or manifest.salvaged_from is not None:
+        # not the evidence itself, or not all of it: nothing may be built upon it
+        return False
+    main = found.main
+    before = next((source for source in manifest.sources if source.role is Role.MAIN), None)
+    if main is not None and before is not None:
+        return shown(main.path) == before.path or _begins_with(main.path, before)
+    if before is not None and Path(before.path).exists():
+        return False
+    here = {shown(piece.path) for piece in found.pieces if piece.role is not Role.SIDE}
+    return any(source.path in here for source in manifest.sources)
+
+
+def _begins_with(path: Path, before: Source) -> bool:
+    last = before.generations[-1] if before.generations else None
+    try:
+        return last is not None and last.bytes > 0 and prefix_sha256(path, last.bytes) == last.sha256
+    except ForensicError:
+        return False
+
+
+class Plan(Struct):
+    """One source of the recording to be: what is on disk, what the earlier bundle has of it, what to do about it."""
+
+    piece: Piece | None
+    before: Source
+    """As the earlier bundle describes it; without generations when it has none."""
+    kept: int
+    """So many generations are carried over from the earlier bundle; the piece is read as the next one."""
+    stream: str = ""
+    members: tuple[str, ...] = ()
+
+    @property
+    def generations(self) -> int:
+        """How many it will have."""
+        return self.kept + (self.piece is not None)
+
+
+def make_plan(found: Found, before: Manifest | None, report: Report) -> list[Plan]:
+    """A plan for every file found and every source that the earlier bundle has, in the order of the manifest.
+
+    That order and the names of members depend on nothing but what there is. A file that cannot be read is told to
+    `report` and stays without generations, unless the earlier bundle has some; raises `NotReadable` when none is left.
+    """
+    recorded = {_key(source): source for source in before.sources} if before is not None else {}
+    plans: list[Plan] = []
+    for piece in found.pieces:
+        source = recorded.pop(_key(piece), None) or _unrecorded(piece)
+        try:
+            plans.append(Plan(piece, source, _kept(piece, source)))
+        except ForensicError as error:
+            report(Finding(kind="unreadable-file", note=str(error), problem=True))
+            plans.append(Plan(None, source, len(source.generations)))
+    plans.extend(Plan(None, source, len(source.generations)) for source in recorded.values())
+    if not any(plan.generations for plan in plans):
+        raise NotReadable(path=shown(found.place), detail="nothing of this session can be read")
+    return _numbered(plans)
+
+
+def _unrecorded(piece: Piece) -> Source:
+    return Source(
+        stream=piece.stream,
+        role=piece.role,
+        native_id=piece.native_id,
+        path=shown(piece.path),
+        parent=piece.parent,
+        found_by=piece.found_by,
+        state=CaptureState.NAMED,
+    )
+
+
+def _key(source: Piece | Source) -> tuple[Role, str]:
+    """What a file and its earlier recording have in common."""
+    return source.role, source.native_id if source.role is Role.SIDE else source.stream
+
+
+def _kept(piece: Piece, before: Source) -> int:
+    """How many recorded generations the file on disk does not hold. Raises when it cannot be opened."""
+    with Tail(piece.path) as tail:
+        size = tail.size
+    if piece.role is Role.SIDE and size > LINE_LIMIT:
+        raise NotReadable(path=shown(piece.path), detail="more than 1 GiB in one piece, which no bundle holds")
+    if not before.generations:
+        return 0
+    last = before.generations[-1]
+    grown = size > last.bytes
+    held = prefix_sha256(piece.path, last.bytes) == last.sha256 and not (grown and piece.role is Role.SIDE)
+    return len(before.generations) - held
+
+
+def _numbered(plans: list[Plan]) -> list[Plan]:
+    """In the order of the manifest, which depends on nothing but what was found, and with the names of members."""
+    plans.sort(key=lambda plan: (_ORDER.index(plan.before.role), _key(plan.before)[1]))
+    width = max(4, len(str(sum(plan.generations for plan in plans))))
+    rows, files = itertools.count(1), itertools.count(1)
+    for plan in plans:
+        generations = range(plan.generations)
+        if plan.before.role is Role.SIDE:
+            plan.members = tuple(f"files/{next(files):0{width}d}" for _ in generations)
+            plan.stream = plan.members[0] if plan.members else plan.before.native_id
+        else:
+            plan.members = tuple(f"transcripts/{next(rows):0{width}d}.jsonl" for _ in generations)
+            plan.stream = plan.before.stream
+    return plans

@@ -1,0 +1,41 @@
+"""Files that nobody but their owner may read, whatever the umask says."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from forensic.errors import WriteFailed
+
+__all__ = ["create", "folder"]
+
+_FLAGS: Final = (
+    os.O_WRONLY
+    | os.O_CREAT
+    | os.O_EXCL
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+_BUFFER: Final = 1 << 20
+
+
+def create(path: Path) -> BinaryIO:
+    """A new file, 0600 from its first moment, open for writing; raises `WriteFailed`, also when it exists already."""
+    try:
+        descriptor = os.open(path, _FLAGS, 0o600)
+        path.chmod(0o600)
+    except OSError as error:
+        raise WriteFailed(path=path, detail=error.strerror or type(error).__name__) from None
+    return os.fdopen(descriptor, "wb", buffering=_BUFFER)
+
+
+def folder(path: Path) -> Path:
+    """A folder, 0700, made if need be with those above it; raises `WriteFailed`."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.chmod(0o700)
+    except OSError as error:
+        raise WriteFailed(path=path, detail=error.strerror or type(error).__name__) from None
+    return path

@@ -1,0 +1,118 @@
+"""Going through folders that nobody promised: links resolved, every real file once, no loop, no failure."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from forensic.model import Finding
+
+__all__ = ["Identity", "Report", "identity", "shown", "tree", "walk"]
+
+Report = Callable[[Finding], None]
+"""Told of trouble that stops nothing."""
+
+Identity = tuple[int, int]
+"""Device and inode of a file."""
+
+_PSEUDO: Final = frozenset({"/dev", "/proc", "/sys"})
+
+
+def shown(path: Path) -> str:
+    """A path as text that any encoder takes; bytes that are no UTF-8 become question marks."""
+    return str(path).encode("utf-8", "replace").decode()
+
+
+def identity(path: Path) -> Identity | None:
+    """Device and inode of what a path leads to; None when it leads nowhere."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino
+
+
+def walk(root: Path, report: Report) -> Iterator[Path]:
+    """The resolved paths of all ``.jsonl`` files below a resolved folder, in the order of their names.
+
+    Links to files and folders are followed, but not to a folder that holds `root` itself: behind such a link lies
+    everything that the caller chose not to name. A file or folder that is reached twice counts once.
+    """
+    visited: set[Identity] = set()
+    pending = [root]
+    while pending:
+        folder = pending.pop()
+        seen = identity(folder)
+        if seen in visited or str(folder) in _PSEUDO:
+            continue
+        if seen is not None:
+            visited.add(seen)
+        below: list[Path] = []
+        for entry in _entries(folder, report):
+            folderish = _is_folder(entry)
+            if not folderish and not entry.name.endswith(".jsonl"):
+                continue
+            target = _resolved(entry) if entry.is_symlink() else Path(entry.path)
+            if target is None:
+                continue
+            if folderish:
+                if not entry.is_symlink() or not root.is_relative_to(target):
+                    below.append(target)
+            elif (found := _regular(target)) is not None and found not in visited:
+                visited.add(found)
+                yield target
+        pending.extend(reversed(below))
+
+
+def tree(folder: Path, report: Report) -> Iterator[Path]:
+    """All regular files below a folder, in the order of their names; links are reported, never followed.
+
+    Whoever may write there could otherwise have any file of this computer carried away in a recording.
+    """
+    pending = [folder]
+    while pending:
+        below: list[Path] = []
+        for entry in _entries(pending.pop(), report):
+            path = Path(entry.path)
+            if entry.is_symlink():
+                report(Finding(kind="link-refused", note=f"{shown(path)} is a link and was left out"))
+            elif _is_folder(entry):
+                below.append(path)
+            elif _regular(path) is not None:
+                yield path
+        pending.extend(reversed(below))
+
+
+def _entries(folder: Path, report: Report) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError as error:
+        note = f"cannot look into {shown(folder)}: {error.strerror or type(error).__name__}"
+        report(Finding(kind="unreadable-folder", note=note))
+        return []
+
+
+def _resolved(entry: os.DirEntry[str]) -> Path | None:
+    try:
+        return Path(os.path.realpath(entry.path, strict=True))
+    except (OSError, ValueError):
+        return None
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _regular(path: Path) -> Identity | None:
+    try:
+        status = path.lstat()
+    except (OSError, ValueError):
+        return None
+    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None

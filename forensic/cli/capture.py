@@ -1,0 +1,46 @@
+"""``forensic capture``: seal what lies at the named paths."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from forensic.archive import Archive, default_root
+from forensic.cli import output
+from forensic.cli.options import ArchiveFolder, AsJson, NoVerdict
+from forensic.recording import capture
+
+EXAMPLE = "  forensic capture ~/.claude/projects\n  forensic capture session.jsonl --json"
+
+
+def command(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Transcripts, or folders that hold some.")],
+    *,
+    harness: Annotated[
+        str | None, typer.Option("--harness", metavar="NAME", help="Take them for this harness's, do not guess.")
+    ] = None,
+    archive: ArchiveFolder = None,
+    no_verdict: NoVerdict = False,
+    json: AsJson = False,
+) -> int:
+    """Seal sessions into the archive, one bundle each.
+
+    PATH is a transcript, or a folder: then every session below it. A session that is in the archive already is left
+    alone; one that has grown since is sealed whole again.
+    """
+    problems = False
+    with output.progress("capturing") as bar:
+        done = capture(
+            paths, Archive(archive or default_root()), harness=harness, verdict=not no_verdict, found=bar.total
+        )
+        for one in done:
+            bar.step()
+            problems |= any(finding.problem for finding in one.findings)
+            if json:
+                output.json_line(one)
+                continue
+            output.line(f"{one.state:10}", one.harness, one.session, f"{one.rows:,} rows", one.bundle)
+            output.findings(one.findings)
+    return int(problems)

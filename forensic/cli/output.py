@@ -1,0 +1,149 @@
+"""How commands speak: JSON lines for programs, clean lines for people, progress on standard error."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+import typer
+
+from forensic.errors import AlreadyThere, Unusable, WriteFailed
+from forensic.model import Finding
+from forensic.renderers.wording import one_line
+
+__all__ = ["Bar", "aside", "ask", "findings", "json_line", "line", "new_file", "progress", "size", "table"]
+
+
+def line(*parts: str) -> None:
+    """One line of cleaned parts, two blanks apart."""
+    print(_line(parts))
+
+
+def aside(*parts: str) -> None:
+    """The same on standard error: what is no answer."""
+    print(_line(parts), file=sys.stderr)
+
+
+def _line(parts: Sequence[str]) -> str:
+    return "  ".join(part if part.isprintable() else one_line(part) for part in parts).rstrip()
+
+
+def json_line(value: object) -> None:
+    """One JSON object on one line, written at once."""
+    print(msgspec.json.encode(value, enc_hook=str).decode(), flush=True)
+
+
+def table(names: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> None:
+    """Rows of cells under their names, some columns flush right; nothing when there are none."""
+    if not rows:
+        return
+    cells = [names, *([one_line(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        padded = (
+            cell.rjust(width) if name in right else cell.ljust(width)
+            for name, cell, width in zip(names, row, widths, strict=True)
+        )
+        print("  ".join(padded).rstrip())
+
+
+def size(count: int) -> str:
+    """Bytes as people say them."""
+    if count < 1000:
+        return f"{count} B"
+    scaled = float(count)
+    for unit in ("kB", "MB", "GB"):
+        scaled /= 1000
+        if scaled < 999.95:
+            return f"{scaled:.1f} {unit}"
+    return f"{scaled / 1000:.1f} TB"
+
+
+def ask(question: str) -> None:
+    """Go on only when a person says yes; raises `Unusable` where there is nobody to ask, `typer.Exit` on a no."""
+    if not sys.stdin.isatty():
+        raise Unusable(detail="nobody is there to ask: give --yes to go ahead")
+    if not typer.confirm(question, err=True):
+        aside("nothing was removed")
+        raise typer.Exit
+
+
+def findings(found: Sequence[Finding], about: str = "") -> None:
+    """Findings below the line that says what they are `about`; problems are marked."""
+    for one in found:
+        times = f" (x{one.count})" if one.count > 1 else ""
+        where = f" at {one.ref}" if one.ref else ""
+        line("  !" if one.problem else "  -", f"{one.kind}: {one.note.removeprefix(f'{about}: ')}{where}{times}")
+
+
+class Bar:
+    """Progress that nobody watches."""
+
+    def total(self, amount: int) -> None:
+        """Tell how much there is to do."""
+
+    def step(self, amount: float = 1) -> None:
+        """Tell that some of it is done."""
+
+
+@contextmanager
+def progress(what: str, *, counts_bytes: bool = False) -> Iterator[Bar]:
+    """A progress bar on standard error when that is a terminal; it goes away when it is done."""
+    if not sys.stderr.isatty():
+        yield Bar()
+        return
+    from rich import progress as bars
+    from rich.console import Console
+
+    amount = bars.DownloadColumn() if counts_bytes else bars.MofNCompleteColumn()
+    columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), amount, bars.TimeRemainingColumn())
+    # what goes to a file or a pipe must not take the way over the terminal
+    shares = sys.stdout.isatty()
+    with bars.Progress(
+        *columns, console=Console(stderr=True), transient=True, redirect_stdout=shares, redirect_stderr=False
+    ) as shown:
+        task = shown.add_task(what, total=None)
+
+        class Seen(Bar):
+            def total(self, amount: int) -> None:
+                shown.update(task, total=amount)
+
+            def step(self, amount: float = 1) -> None:
+                shown.advance(task, amount)
+
+        yield Seen()
+
+
+def new_file(path: Path, write: Callable[[BinaryIO], None], *, force: bool = False) -> None:
+    """Write a private file whole or not at all.
+
+    Raises `AlreadyThere` when it exists and `force` is not given, `WriteFailed` when it cannot be written.
+    """
+    if not force and os.path.lexists(path):
+        raise AlreadyThere(path=path)
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:64]}.", dir=path.parent)
+    except OSError as error:
+        raise WriteFailed(path=path, detail=error.strerror) from None
+    written = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as out:
+            write(out)
+            out.flush()
+            os.fsync(out.fileno())
+        if force:
+            written.replace(path)
+        else:
+            path.hardlink_to(written)
+    except FileExistsError:
+        raise AlreadyThere(path=path) from None
+    except OSError as error:
+        raise WriteFailed(path=path, detail=error.strerror) from None
+    finally:
+        written.unlink(missing_ok=True)

@@ -1,0 +1,83 @@
+"""``forensic verify``: prove that bundles are what they were when they were sealed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from forensic.cli import output
+from forensic.cli.options import AsJson, NoVerdict
+from forensic.errors import Damaged, ForensicError, NewerFormat, NoSuchPath, NotABundle, Unusable
+from forensic.model import Finding
+from forensic.recording import Report, open_recording
+
+_REFUSALS = ((NotABundle, "no bundle"), (Damaged, "damaged"), (NewerFormat, "newer"))
+
+EXAMPLE = "  forensic verify session.zst\n  forensic verify ~/archive --no-verdict --json"
+
+
+def command(
+    bundles: Annotated[list[Path], typer.Argument(metavar="BUNDLE...", help="Bundles, or folders that hold some.")],
+    *,
+    no_verdict: NoVerdict = False,
+    json: AsJson = False,
+) -> int:
+    """Prove that bundles are as they were sealed.
+
+    Every byte of each BUNDLE is read and checked; then it is replayed and compared with what replay gave at the seal.
+    The exit code is the highest that any of them earns.
+    """
+    paths = list(_below(bundles))
+    worst = 0
+    with output.progress("verifying", counts_bytes=True) as bar:
+        bar.total(sum(path.stat().st_size for path in paths if path.is_file()))
+        for path in paths:
+            word, report, code = _verify(path, verdict=not no_verdict, bar=bar)
+            worst = max(worst, code)
+            if json:
+                output.json_line(report)
+                continue
+            output.line(f"{word:9}", report.bundle)
+            output.findings(report.findings, about=report.bundle)
+    return worst
+
+
+def _verify(path: Path, *, verdict: bool, bar: output.Bar) -> tuple[str, Report, int]:
+    """The outcome in a word, the report, the exit code it earns."""
+    try:
+        recording = open_recording(path)
+        report = recording.verify(verdict=verdict, progress=_scaled(path, recording.bundle.size, bar))
+    except ForensicError as error:
+        word = next((word for kind, word in _REFUSALS if isinstance(error, kind)), None)
+        if word is None:
+            raise
+        finding = Finding(kind=word.replace(" ", "-"), note=str(error), problem=True)
+        damaged = isinstance(error, Damaged)
+        report = Report(bundle=str(path), content_id="", bundle_id=None, ok=False, damaged=damaged, findings=(finding,))
+        return word, report, error.exit_code
+    if report.damaged:
+        return "damaged", report, Damaged.exit_code
+    return ("ok", report, 0) if report.ok else ("differs", report, 1)
+
+
+def _scaled(path: Path, size: int, bar: output.Bar) -> Callable[[int], None]:
+    """Progress in bytes of the file, which are known beforehand, instead of bytes of its members."""
+    share = path.stat().st_size / size if path.is_file() and size else 0
+    return lambda done: bar.step(done * share)
+
+
+def _below(paths: Sequence[Path]) -> Iterator[Path]:
+    """Bundles as they are named, or all that lie below a named folder, in order of their names."""
+    for path in paths:
+        if not path.exists():
+            raise NoSuchPath(path=path)
+        if not path.is_dir() or (path / "manifest.json").exists():
+            yield path
+            continue
+        found = sorted(path.rglob("*.zst"))
+        if not found:
+            raise Unusable(detail=f"no bundle found in {path}")
+        yield from found

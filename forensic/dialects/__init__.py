@@ -1,0 +1,1 @@
+"""Dialects: how each harness's rows, payloads and side files are read, version by version."""

@@ -1,0 +1,269 @@
+"""Recording: open a bundle, replay it, verify it; capture sessions and seal them with their verdict.
+
+The one place where capture, dialects and replay meet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from forensic.archive import Archive
+from forensic.bundle import Bundle, content_id_of, open_bundle, seal
+from forensic.capture.discover import Found, find
+from forensic.capture.named import record
+from forensic.dialects.registry import parser, unverified
+from forensic.errors import Damaged, NewerFormat, NoSuchParser
+from forensic.jsonio import canonical
+from forensic.model import FOLDED, WHOLE, Finding, Manifest, Node, Parsed, Session
+from forensic.renderers import document
+from forensic.replay.player import REPLAY_VERSION, play
+
+__all__ = ["Captured", "Recording", "Report", "Verdict", "capture", "open_recording"]
+
+Progress = Callable[[int], None]
+"""Told of bytes done since the last call."""
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """What replay gave when the bundle was sealed (``recorded.json``): docs/bundle.md."""
+
+    schema: int = 1
+    parser: Parsed
+    replay_version: int
+    observations: int
+    observations_sha256: str
+    document_sha256: str
+    rows: dict[str, int]
+    decisions: dict[str, int]
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """The outcome of a verification. `damaged` bundles could not be read to their end."""
+
+    bundle: str
+    content_id: str
+    bundle_id: str | None
+    ok: bool
+    damaged: bool
+    findings: tuple[Finding, ...]
+
+
+class Captured(Struct, frozen=True, kw_only=True, omit_defaults=False):
+    """One session after its capture. `state` is sealed, unchanged or superseding."""
+
+    bundle: str
+    content_id: str
+    harness: str
+    session: str
+    rows: int
+    state: str
+    supersedes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+class Recording:
+    """One recording, sealed or unpacked."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        """Wrap an open bundle."""
+        self.bundle = bundle
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        return self.bundle.path
+
+    @property
+    def manifest(self) -> Manifest:
+        """Its first member."""
+        return self.bundle.manifest
+
+    @property
+    def content_id(self) -> str:
+        """What was recorded, whoever recorded it: 64 hex digits."""
+        return self.bundle.content_id
+
+    @property
+    def bundle_id(self) -> str | None:
+        """This very bundle; None for an unpacked recording."""
+        return self.bundle.bundle_id
+
+    def replay(self, parser_version: int | None = None, *, whole: bool = False) -> Session:
+        """The session as a parser version reads it (the newest, unless named); `whole` keeps long texts.
+
+        Raises `Damaged` when the bundle is, `NoSuchParser` when that version does not exist.
+        """
+        manifest = self.manifest
+        reads = parser(manifest.harness, parser_version)
+        return play(
+            self.bundle.timeline(),
+            reads,
+            harness=manifest.harness,
+            session=manifest.session,
+            producer=manifest.producer_versions,
+            content_id=self.content_id,
+            keep=WHOLE if whole else FOLDED,
+            findings=_known_before(manifest),
+        )
+
+    def verdict(self) -> Verdict | None:
+        """What replay gave at the seal; None when the bundle was sealed without."""
+        raw = self.bundle.recorded()
+        if raw is None:
+            return None
+        try:
+            return msgspec.json.decode(raw, type=Verdict)
+        except msgspec.MsgspecError as error:
+            raise Damaged(path=self.path, detail=f"recorded.json: {error}") from None
+
+    def verify(self, *, verdict: bool = True, progress: Progress | None = None) -> Report:
+        """Read all data, then replay and compare with what was recorded (unless `verdict` is False)."""
+        findings: list[Finding] = []
+        damaged = False
+        try:
+            self.bundle.check(progress)
+            if verdict:
+                findings.extend(self._compare())
+        except Damaged as error:
+            damaged = True
+            findings.append(Finding(kind="damaged", note=str(error), problem=True))
+        return Report(
+            bundle=str(self.path),
+            content_id=self.content_id,
+            bundle_id=self.bundle_id,
+            ok=not any(finding.problem for finding in findings),
+            damaged=damaged,
+            findings=tuple(findings),
+        )
+
+    def _compare(self) -> Iterator[Finding]:
+        recorded = self.verdict()
+        if recorded is None:
+            yield Finding(kind="no-verdict", note="sealed without a replay to compare with")
+            return
+        try:
+            now = judge(self.replay(recorded.parser.version))
+        except NoSuchParser as error:
+            yield Finding(kind="no-parser", note=str(error), problem=True)
+            return
+        if now.observations_sha256 != recorded.observations_sha256:
+            note = f"parser version {recorded.parser.version} does not read it as recorded at the seal"
+            yield Finding(kind="observations-differ", note=note, problem=True)
+        if now.replay_version != recorded.replay_version:
+            note = f"sealed with replay version {recorded.replay_version}, this is {REPLAY_VERSION}: trees may differ"
+            yield Finding(kind="replay-version", note=note)
+        elif now.document_sha256 != recorded.document_sha256:
+            yield Finding(kind="document-differs", note="replay gives another document than at the seal", problem=True)
+
+
+def open_recording(path: str | Path) -> Recording:
+    """Open a sealed bundle or an unpacked recording; raises `NotABundle`, `NoSuchPath`, `NewerFormat`."""
+    return Recording(open_bundle(Path(path)))
+
+
+def judge(session: Session) -> Verdict:
+    """The verdict on a replayed session."""
+    return Verdict(
+        parser=session.parser,
+        replay_version=session.replay_version,
+        observations=session.observations,
+        observations_sha256=session.observations_sha256,
+        document_sha256=document.write(session),
+        rows=session.summary["rows"],
+        decisions=_decisions(session),
+    )
+
+
+def _decisions(session: Session) -> dict[str, int]:
+    tally: Counter[str] = Counter(aside=len(session.aside))
+    stack: list[Node] = [session.tree]
+    while stack:
+        node = stack.pop()
+        tally["nodes"] += 1
+        tally.update(proof.basis.value for proof in node.evidence)
+        stack.extend(node.children)
+    return dict(sorted(tally.items()))
+
+
+def _known_before(manifest: Manifest) -> Iterator[Finding]:
+    """What the manifest alone tells of trouble."""
+    versions = unverified(manifest.harness, manifest.producer_versions)
+    if versions:
+        note = f"written by versions this parser was not checked against: {', '.join(versions)}"
+        yield Finding(kind="unverified-producer", note=note)
+    for gap in manifest.gaps:
+        yield Finding(kind="gap", note=f"{gap.stream}: {gap.bytes} bytes missing at {gap.offset}: {gap.reason}")
+    for source in manifest.sources:
+        if source.unread is not None:
+            note = f"{source.stream}: the last {source.unread.bytes} bytes, from {source.unread.offset}, are no whole row"
+            yield Finding(kind="unfinished-row", note=note)
+    if manifest.salvaged_from is not None:
+        lost = len(manifest.salvaged_from.lost)
+        yield Finding(kind="salvaged", note=f"salvaged from a damaged bundle; {lost} members are lost")
+
+
+def capture(
+    paths: Sequence[Path],
+    archive: Archive,
+    *,
+    harness: str | None = None,
+    verdict: bool = True,
+    found: Callable[[int], None] | None = None,
+) -> Iterator[Captured]:
+    """Seal every session below the named paths; `found` is told how many there are before the first is done."""
+    sessions = find(paths, harness)
+    if found is not None:
+        found(len(sessions))
+    for session in sessions:
+        yield _capture(session, archive, verdict=verdict)
+
+
+def _capture(found: Found, archive: Archive, *, verdict: bool) -> Captured:
+    previous = archive.newest(found.harness, found.session)
+    with archive.workspace() as directory:
+        manifest = record(found, directory, previous)
+        content_id = content_id_of(manifest.evidence)
+        target = archive.path_of(found.harness, content_id)
+        findings: tuple[Finding, ...] = ()
+        if target.exists():
+            state = "unchanged"
+        else:
+            if verdict:
+                findings = _record_verdict(directory)
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            seal(directory, target)
+            state = "superseding" if manifest.supersedes else "sealed"
+    return Captured(
+        bundle=str(target),
+        content_id=content_id,
+        harness=manifest.harness,
+        session=manifest.session,
+        rows=sum(generation.rows for source in manifest.sources for generation in source.generations),
+        state=state,
+        supersedes=manifest.supersedes if state == "superseding" else (),
+        findings=findings,
+    )
+
+
+def _record_verdict(directory: Path) -> tuple[Finding, ...]:
+    """Replay the recording and write what came of it; a parser's failure must not cost the evidence."""
+    try:
+        recorded: Any = judge(open_recording(directory).replay())
+    except (Damaged, NewerFormat):
+        raise
+    except Exception as error:  # noqa: BLE001 -- sealed without a verdict, and said so
+        note = f"replay failed ({type(error).__name__}: {error}); sealed without a verdict"
+        return (Finding(kind="no-verdict", note=note, problem=True),)
+    target = directory / "recorded.json"
+    with contextlib.suppress(FileNotFoundError):
+        target.unlink()
+    target.touch(mode=0o600)
+    target.write_bytes(canonical(recorded) + b"\n")
+    return ()

@@ -1,0 +1,138 @@
+"""The summary of a session: what it did and what it cost, in tables. No figure is shown without its certainty."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+
+from forensic.model import Session, TurnFrame
+from forensic.renderers.canvas import Canvas, wrap
+from forensic.renderers.wording import count, duration, figure, one_line, short_id
+
+__all__ = ["summary"]
+
+_LONGEST = 25
+"""Rows of a table that are shown; the document has them all."""
+
+_TOKENS = (
+    ("input", "input_tokens"),
+    ("output", "output_tokens"),
+    ("cache read", "cache_read_tokens"),
+    ("cache write", "cache_write_tokens"),
+    ("reasoning", "reasoning_tokens"),
+)
+_GROUPS = (("model", "by_model"), ("agent", "by_agent"), ("turn", "by_turn"), ("day", "by_day"))
+
+
+def summary(session: Session, console: Console) -> None:
+    """Print the totals of a session, its usage by model, agent, turn and day, its tools, files and findings."""
+    canvas = Canvas(console)
+    told, usage = session.summary, session.usage
+    for name, value in _overview(session, told):
+        canvas.block(0, (f"{name:<12} ", "aside"), list(wrap(value, canvas.room(0) - 13)), "")
+    figures = ("calls", *(name for name, _ in _TOKENS), "certainty")
+    _table(canvas, "Tokens", ("", *figures), [_usage("total", usage["total"])])
+    for line in _reasons(usage):
+        canvas.line(0, [("  ", "")], (line, "aside"))
+    turns = _turn_names(session) if len(usage["by_turn"]) > 1 else {}
+    for name, key in _GROUPS:
+        if len(usage[key]) > 1 or key == "by_model":
+            rows = [_usage(turns.get(label, label), group) for label, group in usage[key].items()]
+            _table(canvas, f"By {name}", (name, *figures), rows)
+    _table(canvas, "Tools", ("tool", "calls", "failed", "refused", "unanswered", "time"), _tools(told["tools"]))
+    for title, texts in (
+        ("Commands", told["commands"]),
+        ("Files written", told["files_written"]),
+        ("Files read", told["files_read"]),
+    ):
+        _table(canvas, title, ("",), [(one_line(text),) for text in texts])
+    skills = [(one_line(name), ", ".join(map(one_line, stages))) for name, stages in told["skills"].items()]
+    _table(canvas, "Skills", ("skill", "seen as"), skills)
+    found = [
+        (one_line(one.kind), one_line(one.note), f"{one.count:,}", one_line(str(one.ref)) if one.ref else "")
+        for one in session.findings
+    ]
+    _table(canvas, "Findings", ("kind", "what", "count", "first at"), found)
+    canvas.flush()
+
+
+def _table(canvas: Canvas, title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table under its title; none when there is nothing to show, cut when there is too much."""
+    if not rows:
+        return
+    canvas.blank()
+    canvas.line(0, [(title, "strong")])
+    canvas.table(names, rows[:_LONGEST])
+    if len(rows) > _LONGEST:
+        canvas.line(0, [(f"  \u2026 and {len(rows) - _LONGEST:,} more", "aside")])
+
+
+def _turn_names(session: Session) -> dict[str, str]:
+    """What people call the turns that they opened."""
+    frames = (node.seen for node in session.tree.children)
+    return {frame.id: f"turn {frame.number}" for frame in frames if isinstance(frame, TurnFrame) and frame.number}
+
+
+def _overview(session: Session, told: dict[str, Any]) -> list[tuple[str, str]]:
+    rows = told["rows"]
+    set_apart = [f"{rows[name]:,} {name.replace('_', ' ')}" for name in rows if name != "total" and rows[name]]
+    outcomes = [
+        f"{told[name]:,} {word}"
+        for name, word in (("failures", "failed"), ("refused",) * 2, ("interrupted",) * 2, ("unanswered",) * 2)
+        if told[name]
+    ]
+    wall, busy = duration(told["wall_ms"]) or "-", duration(told["busy_ms"]) or "-"
+    return [
+        ("session", one_line(session.session)),
+        ("harness", " ".join(map(one_line, (session.harness, *session.producer)))),
+        ("content", short_id(session.content_id)),
+        ("models", ", ".join(map(one_line, told["models"])) or "-"),
+        ("time", f"{_moment(told['started'])} to {_moment(told['ended'])}, wall {wall}, busy {busy}"),
+        ("turns", f"{told['turns']:,} ({count(told['steps'], 'step')}, {count(told['subagents'], 'subagent')})"),
+        ("tool calls", ", ".join([f"{told['tool_calls']:,}", *outcomes])),
+        ("messages", f"{count(told['responses'], 'response')}, {count(told['thoughts'], 'thought')}"),
+        ("trouble", f"{count(told['api_errors'], 'API error')}, {told['retries']:,} retried"),
+        ("compactions", f"{told['compactions']:,}"),
+        ("rows", f"{rows['total']:,}" + (f" ({', '.join(set_apart)})" if set_apart else "")),
+    ]
+
+
+def _moment(value: Any) -> str:
+    if value is None:
+        return "-"
+    return one_line(value) if isinstance(value, str) else f"{value:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _usage(name: str, group: dict[str, Any]) -> tuple[str, ...]:
+    level = str(group["certainty"]["level"])
+    figures = [figure(group[field], level) for _, field in _TOKENS]
+    return (one_line(name), f"{group['calls']:,}", *figures, level.replace("_", " "))
+
+
+def _reasons(usage: dict[str, Any]) -> list[str]:
+    lines = [
+        f"{str(reason['level']).replace('_', ' ')}: {one_line(reason['reason'])} ({reason['count']:,})"
+        for reason in usage["certainty"]["reasons"]
+    ]
+    if usage["raw_vs_deduped"] not in (None, 1.0):
+        lines.append(f"rows add up to {usage['raw_vs_deduped']:.4f} times these totals: copies are counted once")
+    if usage["from_progress"]["calls"]:
+        lines.append(f"{count(usage['from_progress']['calls'], 'call')} known from progress rows only")
+    return lines
+
+
+def _tools(tools: dict[str, dict[str, Any]]) -> list[tuple[str, ...]]:
+    ranked = sorted(tools.items(), key=lambda item: (-item[1]["calls"], item[0]))
+    return [
+        (
+            one_line(name),
+            f"{tool['calls']:,}",
+            f"{tool['failures']:,}",
+            f"{tool['refused']:,}",
+            f"{tool['unanswered']:,}",
+            duration(tool["duration_ms"]) or "-",
+        )
+        for name, tool in ranked
+    ]

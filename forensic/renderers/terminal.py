@@ -1,0 +1,208 @@
+"""A session on a terminal: `tree` tells it in order, `summary` adds it up.
+
+One line a call, long texts folded, runs of the same line counted. The walk keeps its own stack and prints as it goes,
+so neither depth nor length of a session matters.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from rich.console import Console
+
+from forensic.model import (
+    Finding,
+    Injected,
+    Node,
+    Prompt,
+    Session,
+    SessionFrame,
+    StepFrame,
+    SubagentFrame,
+    ToolRequest,
+    TurnFrame,
+)
+from forensic.renderers.canvas import Canvas, Piece, wrap
+from forensic.renderers.lines import Block, Line, below, counts, kind, opening_text, subagent, turn, what
+from forensic.renderers.tables import summary
+from forensic.renderers.wording import clean, count, duration, figure, one_line, short_id, span
+
+__all__ = ["summary", "tree"]
+
+_FOLD = 3
+"""Rows of a text that are shown."""
+
+
+def tree(session: Session, console: Console, *, whole: bool = False) -> None:
+    """Print a session in order: turns, steps, calls, subagents; then what was found and laid aside.
+
+    Texts are folded to a few rows unless `whole`. The same session gives the same output at the same width.
+    """
+    canvas = Canvas(console)
+    _header(session, canvas)
+    tally = _tally(session.tree)
+    waiting: Line | None = None
+    times = 0
+    for item in _walk(session.tree, tally, canvas):
+        if isinstance(item, Line) and waiting is not None and not item.alone and item[:5] == waiting[:5]:
+            waiting = waiting._replace(ms=_sum(waiting.ms, item.ms), about=waiting.about or item.about)
+            times += 1
+            continue
+        if waiting is not None:
+            _print(canvas, waiting, times)
+        waiting, times = None, 1
+        if isinstance(item, Line):
+            waiting = item
+        elif isinstance(item, Block):
+            _block(canvas, item, whole=whole)
+        else:
+            canvas.blank()
+    if waiting is not None:
+        _print(canvas, waiting, times)
+    _footer(session, canvas, tally[id(session.tree)])
+    canvas.flush()
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return one if other is None else other if one is None else one + other
+
+
+def _print(canvas: Canvas, line: Line, times: int) -> None:
+    canvas.line(line.depth, list(line.head), line.body, _tail(line, times), line.more)
+
+
+def _tail(line: Line, times: int) -> list[Piece]:
+    """What stands right behind a line's own words: how often, how long, how it ended."""
+    tail: list[Piece] = []
+    if times > 1:
+        tail.append((f" \u00d7{times}", "strong"))
+    if shown := duration(line.ms, about=line.about):
+        tail.append((f"  {shown}", "aside"))
+    tail.extend((f" {text}", style) for text, style in line.ends if text)
+    return tail
+
+
+def _block(canvas: Canvas, block: Block, *, whole: bool) -> None:
+    text = block.text
+    body = text.preview if text.text is None else text.text
+    rows = list(wrap(clean(body).strip("\n "), canvas.room(block.depth) - 2))
+    if not whole:
+        rows = list(filter(None, rows))
+    shown = rows if whole or len(rows) <= _FOLD + 1 else rows[:_FOLD]
+    canvas.block(block.depth, block.mark, shown, block.style)
+    hidden = text.chars - len(body)
+    if hidden > 0:
+        hidden += sum(len(row) for row in rows[len(shown) :])
+        canvas.block(block.depth, ("  ", ""), [f"\u2026 +{count(hidden, 'character')}"], "aside")
+    elif len(shown) < len(rows):
+        canvas.block(block.depth, ("  ", ""), [f"\u2026 +{count(len(rows) - len(shown), 'line')}"], "aside")
+
+
+# --- the walk --------------------------------------------------------------------------------------------------------
+
+
+def _tally(root: Node) -> dict[int, tuple[int, int]]:
+    """For each node, by identity: how many calls stand at or below it, and how many of them failed."""
+    order: list[tuple[Node, int | None]] = [(root, None)]
+    for node, _ in order:
+        order.extend((child, id(node)) for child in node.children)
+    tally: dict[int, tuple[int, int]] = {}
+    for node, parent in reversed(order):
+        calls, failed = tally.get(id(node), (0, 0))
+        if isinstance(node.seen, ToolRequest):
+            calls += 1
+            failed += node.outcome is not None and node.outcome.outcome == "error"
+        tally[id(node)] = calls, failed
+        if parent is not None:
+            above = tally.get(parent, (0, 0))
+            tally[parent] = above[0] + calls, above[1] + failed
+    return tally
+
+
+def _walk(root: Node, tally: dict[int, tuple[int, int]], canvas: Canvas) -> Iterator[Line | Block | None]:
+    """Everything below the root in order; None asks for an empty line."""
+    stack: list[tuple[int, Iterator[Node]]] = [(0, iter(root.children))]
+    while stack:
+        depth, nodes = stack[-1]
+        node = next(nodes, None)
+        if node is None:
+            stack.pop()
+            continue
+        seen = node.seen
+        children = below(node)
+        if isinstance(seen, TurnFrame):
+            opening = next((child for child in node.children if isinstance(child.seen, Prompt | Injected)), None)
+            yield None
+            heading = turn(seen, opening_text(opening), tally[id(node)])
+            yield heading
+            if opening is not None and _told(opening.seen, heading, canvas):
+                children = [child for child in children if child is not opening]
+        elif isinstance(seen, SubagentFrame):
+            yield subagent(depth, seen, tally[id(node)])
+        elif not isinstance(seen, StepFrame):
+            yield from what(depth, node)
+        if children:
+            stack.append((depth if isinstance(seen, StepFrame) else depth + 1, iter(children)))
+
+
+def _told(seen: object, heading: Line, canvas: Canvas) -> bool:
+    """Whether the heading of a turn has room for all that its opening says."""
+    if not isinstance(seen, Prompt):
+        return True
+    if seen.images or seen.text.chars > canvas.width or "\n" in seen.text.preview.strip():
+        return False
+    return canvas.fits([*heading.head, heading.body, *_tail(heading, 1)])
+
+
+# --- before and after ------------------------------------------------------------------------------------------------
+
+
+def _header(session: Session, canvas: Canvas) -> None:
+    frame = session.tree.seen
+    title = one_line(frame.title) if isinstance(frame, SessionFrame) else ""
+    canvas.line(0, [], (title or "untitled session", "title"))
+    producer = " ".join([one_line(session.harness), *map(one_line, session.producer[-1:])])
+    more = f" (and {count(len(session.producer) - 1, 'earlier version')})" if len(session.producer) > 1 else ""
+    canvas.line(0, [(f"{producer}{more} \u00b7 session ", "aside")], (one_line(session.session), "aside"))
+    parts = [f"content {short_id(session.content_id)}", f"parser {session.parser.dialect} {session.parser.version}"]
+    times = _times(session.tree)
+    canvas.line(0, [], (" \u00b7 ".join([*([times] if times else []), *parts]), "aside"))
+
+
+def _times(root: Node) -> str:
+    moments = [at for child in root.children for at in (child.seen.at, getattr(child.seen, "until", None)) if at]
+    return span(min(moments), max(moments)) if moments else ""
+
+
+def _footer(session: Session, canvas: Canvas, calls: tuple[int, int]) -> None:
+    canvas.blank()
+    for finding in session.findings:
+        canvas.line(0, *_finding(finding))
+    if session.aside:
+        tally = Counter((kind(seen), getattr(seen, "family", "")) for seen in session.aside)
+        shown = sorted((-number, _aside(*key)) for key, number in tally.items())
+        canvas.line(
+            0, [("laid aside: ", "aside")], (", ".join(f"{name} {-number:,}" for number, name in shown), "aside")
+        )
+    turns = sum(isinstance(child.seen, TurnFrame) for child in session.tree.children)
+    total = session.usage["total"]
+    level = total["certainty"]["level"]
+    tokens = [f"{figure(total[f'{name}_tokens'], level)} {name}" for name in ("input", "output")]
+    canvas.line(
+        0, [], (" \u00b7 ".join([count(turns, "turn"), *counts(calls), "tokens " + ", ".join(tokens)]), "strong")
+    )
+
+
+def _finding(finding: Finding) -> tuple[list[Piece], Piece, list[Piece]]:
+    style = "bad" if finding.problem else "warn"
+    head = [("! " if finding.problem else "\u00b7 ", style), (one_line(finding.kind) + " ", style)]
+    tail = [(f" \u00d7{finding.count:,}", "strong")] if finding.count > 1 else []
+    if finding.ref:
+        tail.append((f"  {one_line(str(finding.ref))}", "aside"))
+    return head, (one_line(finding.note), ""), tail
+
+
+def _aside(word: str, family: str) -> str:
+    name = one_line(family)
+    return name if name and word == "set aside" else " ".join(filter(None, (word, name)))

@@ -1,0 +1,90 @@
+"""The score: entries in, one session out. No file, no clock, no environment, no chance."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Protocol
+
+import msgspec
+
+from forensic.model import FOLDED, Entry, Finding, Keeper, Observation, Parsed, Row, Session
+from forensic.replay.reconcile import reconcile
+from forensic.replay.summary import RowCount, summarize
+from forensic.replay.usage import Seen, aggregate
+
+__all__ = ["REPLAY_VERSION", "Reads", "play"]
+
+REPLAY_VERSION = 1
+"""Raised with every change of meaning in turns, reconcile, usage or summary."""
+
+_BATCH = 1024
+
+
+class Reads(Protocol):
+    """All that a player asks of a parser."""
+
+    @property
+    def dialect(self) -> str:
+        """The dialect's name."""
+
+    @property
+    def version(self) -> int:
+        """The parser's version."""
+
+    def observe(self, entry: Entry, keep: Keeper = FOLDED) -> list[Observation]:
+        """All that one entry says; never empty, never an exception."""
+
+
+def play(
+    entries: Iterable[Entry],
+    parser: Reads,
+    *,
+    harness: str,
+    session: str,
+    producer: tuple[str, ...] = (),
+    content_id: str = "",
+    keep: Keeper = FOLDED,
+    findings: Iterable[Finding] = (),
+) -> Session:
+    """Replay one session.
+
+    `findings` are known beforehand (about the manifest, say) and stand first. The digest over all observations is
+    made only of folded ones, so that it depends on bundle and parser alone.
+    """
+    rows = RowCount()
+    observations: list[Observation] = []
+    digest = hashlib.sha256()
+    encoder = msgspec.json.Encoder()
+    hashed = 0
+    for entry in entries:
+        seen = parser.observe(entry, keep)
+        if type(entry) is Row:
+            rows.count(entry, seen)
+        observations.extend(seen)
+        if len(observations) - hashed >= _BATCH:
+            digest.update(encoder.encode_lines(observations[hashed:]))
+            hashed = len(observations)
+    digest.update(encoder.encode_lines(observations[hashed:]))
+    placed = reconcile(observations, session)
+    with_usage = [
+        Seen(observations[number], turn or placed.turn_of_agent.get(observations[number].agent or ""))
+        for number, turn in placed.turn_of.items()
+    ]
+    with_usage.sort(key=lambda item: item.observation.via is not None)
+    usage = aggregate(with_usage, without_usage=placed.without_usage)
+    return Session(
+        harness=harness,
+        session=session,
+        producer=producer,
+        parser=Parsed(parser.dialect, parser.version),
+        replay_version=REPLAY_VERSION,
+        content_id=content_id,
+        usage=usage,
+        summary=summarize(observations, placed, rows, (name for name in usage["by_model"] if name != "unknown")),
+        tree=placed.root,
+        aside=placed.aside,
+        findings=[*findings, *placed.findings],
+        observations=len(observations),
+        observations_sha256=digest.hexdigest() if keep is FOLDED else "",
+    )

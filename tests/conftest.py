@@ -1,0 +1,24 @@
+"""What all tests share: where things are, and a home of their own for whatever they archive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout under test."""
+    return ROOT
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A FORENSIC_HOME for each test, so that none ever touches the archive of who runs it."""
+    place = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("FORENSIC_HOME", str(place))
+    monkeypatch.delenv("FORENSIC_DEBUG", raising=False)
+    return place

@@ -1,0 +1,327 @@
+"""What a person sees of a session: in order, a line each, and never anything that a transcript could smuggle in."""
+
+from __future__ import annotations
+
+import io
+import re
+from time import perf_counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from renderers.sessions import REF, START, call, everything, evil, node, session, step, text, turn
+from rich.cells import cell_len
+from rich.console import Console
+
+from forensic.model import (
+    WHOLE,
+    Node,
+    Outcome,
+    Permission,
+    Prompt,
+    Response,
+    Session,
+    SubagentFrame,
+    Text,
+    Thought,
+    ToolRequest,
+    TurnEnd,
+)
+from forensic.renderers import terminal
+from forensic.renderers.wording import clean, count, duration, figure, one_line, short_id, span
+
+TREE = """\
+Fix the parser
+claude 2.1.269 (and 1 earlier version) · session 3f2a9c1e-1111-4222-833…
+2026-05-01 12:00:00 → 12:01:45 UTC · 1m 45s · content 9fe1c29fe1c2 · pa…
+· system prompt 26 characters: You are an agent. Be kind.
+
+Turn 1 · Fix the parser  45.0s · 7 calls · 1 failed
+│ ○ I should look first
+│ ○ opaque ×2
+│   I will look.
+│   - item 0
+│   - item 1
+│   … +10 lines
+│ ● Read a.py ×2  400ms ✓
+│ ● Bash pytest -q && ls  312ms ✗ exit 1  it went as it went and so on
+│ ● mcp__gh__search items: 2 items  312ms ⊘ denied  it went as it went…
+│ ● Grep foo.* … no result
+│ ● Task Explore the code  1m 20s ✓  allow by user
+│ │ ◆ Explore Explore the code  1m 20s · a1b2c3d4 · 1 call
+│ │ │ · task Look at all files
+│ │ │ ● Glob **/*.py  3ms ✓
+│ · skill pdf invoked
+│ · hook PreToolUse success
+│ · compaction auto from 155,000 tokens
+│ · failure 529 attempt 1 of 10 Overloaded
+
+Turn by task-notification · a task is done  45.0s · aborted
+│ ❯ and
+│   now
+│   +2 images
+◆ subagent · zz · 1 call · 1 failed · started by no known call
+│ ● Read x  312ms ✗ exit 1  it went as it went and so on
+
+· unreadable could not be read: torn ×3  main:1:0
+! damaged x
+laid aside: progress 12, unmodelled weird 1
+2 turns · 8 calls · 2 failed · tokens 1,234,567 input, 2,345 output
+"""
+
+SUMMARY = """\
+session      3f2a9c1e-1111-4222-8333-abcdefabcdef
+harness      claude 2.1.260 2.1.269
+content      9fe1c29fe1c2
+models       large
+time         2026-05-01 12:00:00 UTC to 2026-05-01 12:03:00 UTC, wall 3m 00s, busy -
+turns        2 (3 steps, 1 subagent)
+tool calls   12, 1 failed, 1 refused, 2 unanswered
+messages     3 responses, 1 thought
+trouble      0 API errors, 1 retried
+compactions  1
+rows         100 (90 read, 10 set aside, 3 repeated)
+
+Tokens
+         calls        input   output  cache read  cache write  reasoning  certainty
+  total     12  ≥ 1,234,567  ≥ 2,345         ≥ 0            -          -  lower bound
+  lower bound: rows without a stop reason (2)
+  rows add up to 2.1234 times these totals: copies are counted once
+
+By model
+  model  calls        input   output  cache read  cache write  reasoning  certainty
+  large     12  ≥ 1,234,567  ≥ 2,345         ≥ 0            -          -  lower bound
+
+Tools
+  tool  calls  failed  refused  unanswered  time
+  Read      9       0        0           2  -
+  Bash      3       1        1           0  3.2s
+
+Commands
+  pytest -q
+
+Files written
+  a [red].py
+
+Files read
+"""
+
+FORBIDDEN = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2065-\u206f\ud800-\udfff\U000e0000-\U000e0fff]"
+)
+
+
+def drawn(what: Session, *, width: int = 72, form: str = "tree", encoding: str = "utf-8", whole: bool = False) -> str:
+    raw = io.BytesIO()
+    page = io.TextIOWrapper(raw, encoding=encoding, newline="\n")
+    console = Console(file=page, width=width)
+    if form == "tree":
+        terminal.tree(what, console, whole=whole)
+    else:
+        terminal.summary(what, console)
+    page.flush()
+    return raw.getvalue().decode(encoding)
+
+
+def test_tree() -> None:
+    """Every kind of node has its line, runs of the same line are counted, and texts are folded."""
+    assert drawn(everything()) == TREE
+
+
+def test_summary() -> None:
+    """Figures that are a lower bound say so, unknown ones are a dash, and a long list says how much is left out."""
+    shown = drawn(session(level="lower_bound"), width=90, form="summary")
+    assert shown.startswith(SUMMARY)
+    assert shown.endswith("  src/24.py\n  … and 5 more\n\nSkills\n  skill  seen as\n  pdf    available, invoked\n")
+
+
+def test_usage_by_one_name_is_not_repeated() -> None:
+    """A group that has the total alone is left out, but for the model, which the total does not name."""
+    shown = drawn(session(), width=90, form="summary")
+    assert "By model" in shown
+    assert "By agent" not in shown
+    assert "By day" not in shown
+
+
+@pytest.mark.parametrize("form", ["tree", "summary"])
+def test_same_output(form: str) -> None:
+    """The same session gives the same output at the same width."""
+    assert drawn(everything(), form=form) == drawn(everything(), form=form)
+
+
+@pytest.mark.parametrize("form", ["tree", "summary"])
+@pytest.mark.parametrize("width", [20, 33, 72, 200])
+def test_width(form: str, width: int) -> None:
+    """No line is wider than the terminal, wide characters counted as two cells, and none ends in a blank."""
+    for words in ("日本語の文章がここにある" * 20, "word " * 200, "e\u0301" * 100, "👩\u200d💻" * 40):
+        lines = drawn(evil(words), form=form, width=width).split("\n")
+        assert max(map(cell_len, lines)) <= width
+        assert [line for line in lines if line.endswith(" ")] == []
+
+
+@pytest.mark.parametrize("form", ["tree", "summary"])
+@given(words=st.text(min_size=1, max_size=60))
+@settings(max_examples=60, deadline=None)
+def test_nothing_is_smuggled_in(form: str, words: str) -> None:
+    """Whatever a transcript says, no control, escape, direction or invisible tag character reaches the terminal."""
+    safe = words.encode("utf-8", "replace").decode()
+    assert FORBIDDEN.findall(drawn(evil(safe + "\x1b]0;x\x07\x9b2J\u202e"), form=form).replace("\n", "")) == []
+
+
+@pytest.mark.parametrize("form", ["tree", "summary"])
+def test_markup_is_text(form: str) -> None:
+    """Brackets that mean colours to rich, and emoji codes, are shown as they stand."""
+    shown = drawn(evil("[red]x[/red] :smile: [link=a]b"), form=form, width=120)
+    assert "[red]x[/red] :smile: [link=a]b" in shown
+
+
+def test_plain_terminal() -> None:
+    """Where the encoding knows no marks, others take their place, and what it cannot show is a question mark."""
+    shown = drawn(session(turn(1, step(call("Read", {"path": "日本"}, "error")))), encoding="ascii")
+    assert "Turn 1 -   45.0s - 1 call - 1 failed\n| * Read ??  312ms x exit 1  it went as it went and so on\n" in shown
+
+
+def test_latin_terminal() -> None:
+    """An encoding that has some of it shows that much."""
+    assert "| * Read caf\xe9 ?  312ms +\n" in drawn(
+        session(turn(1, step(call("Read", {"path": "caf\xe9 \u65e5"})))), encoding="latin-1"
+    )
+
+
+def test_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NO_COLOR leaves weight and slant, and no colour; without it there are colours."""
+    out = io.StringIO()
+    terminal.tree(everything(), Console(file=out, width=72, force_terminal=True, color_system="truecolor"))
+    assert "\x1b[1;36mTurn 1\x1b[0m" in out.getvalue()
+    monkeypatch.setenv("NO_COLOR", "1")
+    out = io.StringIO()
+    terminal.tree(everything(), Console(file=out, width=72, force_terminal=True, color_system="truecolor"))
+    assert "\x1b[1mTurn 1\x1b[0m" in out.getvalue()
+    assert re.findall(r"\x1b\[[0-9;]*[34][0-9][0-9;]*m", out.getvalue()) == []
+
+
+def test_whole() -> None:
+    """Asked for whole texts, none is folded and blank rows stay."""
+    long = WHOLE.text("one\n\n" + "two three " * 200)
+    shown = drawn(session(turn(1, node(Response(ref=REF, text=long)))), whole=True)
+    assert "│   one\n│\n│   two three" in shown
+    assert shown.count("three") == 200
+
+
+def test_folded_preview() -> None:
+    """Of a text whose end is not at hand the characters that are not shown are counted."""
+    folded = Text(chars=5000, sha256="", preview="a b c")
+    assert "│   a b c\n│   … +4,995 characters\n" in drawn(session(turn(1, node(Response(ref=REF, text=folded)))))
+
+
+def test_short_prompt_is_told_once() -> None:
+    """A prompt that its heading shows whole is not repeated below it; a longer one is."""
+    short = drawn(session(turn(1, node(Prompt(ref=REF, text=text("do it"))))))
+    fitting = drawn(session(turn(1, node(Prompt(ref=REF, text=text("do it " * 9))))))
+    long = drawn(session(turn(1, node(Prompt(ref=REF, text=text("do it " * 10))))))
+    assert fitting.count("do it") == 9
+    assert short.count("do it") == 1
+    assert "\n│ ❯ do it do it" in long
+
+
+def test_runs_end() -> None:
+    """Only neighbours that say the same are counted together, and never calls that something stands under."""
+    child = node(Thought(ref=REF, text=text("x")))
+    shown = drawn(session(turn(1, call("A", {}), call("B", {}), call("A", {}), call("A", {}, "ok", child))))
+    assert "×" not in shown
+    assert shown.count("● A") == 3
+
+
+def test_decisions_and_ends() -> None:
+    """The decision on a call stands behind the call, one without a call by itself; a bare end of a turn nowhere."""
+    allowed = node(Permission(ref=REF, decision="allow", origin="config"))
+    shown = drawn(session(turn(1, call("A", {}, "ok", allowed), allowed, node(TurnEnd(ref=REF, duration_ms=3)))))
+    assert shown.split("\n")[5:8] == ["│ ● A  312ms ✓  allow by config", "│ · permission allow by config", ""]
+    assert "turn end aborted" in drawn(session(turn(1, node(TurnEnd(ref=REF, status="aborted")))))
+
+
+def test_turns_have_their_numbers() -> None:
+    """Usage by turn names a turn as the tree does, and by its id when no person opened it."""
+    made = session(turn(1), turn(None))
+    made.usage["by_turn"] = {"p1": made.usage["total"], "pNone": made.usage["total"]}
+    shown = drawn(made, width=90, form="summary")
+    assert "\n  turn 1     12  1,234,567" in shown
+    assert "\n  pNone      12  1,234,567" in shown
+
+
+def test_deep_session() -> None:
+    """Subagents nested a thousand deep neither exhaust the stack nor run off the line."""
+    deep = call("Read", {"path": "x"})
+    for number in range(1000):
+        frame = SubagentFrame(id=str(number), at=START, proof="result")
+        deep = Node(
+            seen=ToolRequest(ref=REF, name="Task"), outcome=Outcome(outcome="ok"), children=(node(frame, deep),)
+        )
+    lines = drawn(session(turn(1, deep)), width=80).split("\n")
+    assert len(lines) == 2009
+    assert max(map(cell_len, lines)) <= 80
+
+
+@pytest.mark.slow
+def test_large_session_streams() -> None:
+    """A large session is printed as it is walked: the first lines are out long before the last are made."""
+    many = session(*everything().tree.children * 400)
+    times: list[float] = []
+
+    class Page(io.StringIO):
+        def write(self, written: str) -> int:
+            times.append(perf_counter())
+            return len(written)
+
+    terminal.tree(many, Console(file=Page(), width=72))
+    assert len(times) > 20
+
+
+def test_clean() -> None:
+    """Escape sequences go without a trace, other controls leave a mark, line feeds stay."""
+    assert (
+        clean("\x1b[31mred\x1b[0m \x1b]0;title\x07a\r\nb\tc\x00d\u202ee\u200bf\u2028g") == "red a\nb c\ufffdd\ufffdef g"
+    )
+    assert clean("plain") == "plain"
+
+
+def test_one_line() -> None:
+    """A text of any shape fits one line; nothing is an empty one."""
+    assert one_line(" a\n\n  b\tc ") == "a b c"
+    assert one_line(text("x\ny")) == "x y"
+    assert one_line(None) == ""
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "shown"),
+    [
+        (None, ""),
+        (-1, ""),
+        (0, "0ms"),
+        (999.4, "999ms"),
+        (999.6, "1.0s"),
+        (59_940, "59.9s"),
+        (59_960, "1m 00s"),
+        (3_599_400, "59m 59s"),
+        (3_599_600, "1h 00m"),
+        (90_061_000, "1d 01h"),
+    ],
+)
+def test_duration(milliseconds: float | None, shown: str) -> None:
+    """Durations have two figures, whatever their size, and do not jump at the borders."""
+    assert duration(milliseconds) == shown
+
+
+def test_figures() -> None:
+    """Numbers carry their certainty and their noun."""
+    assert figure(1234) == "1,234"
+    assert figure(None, "lower_bound") == "-"
+    assert figure(5, "lower_bound") == "≥ 5"
+    assert figure(5, "inferred") == "~ 5"
+    assert figure(1.5) == "1.5000"
+    assert duration(5, about=True) == "~5ms"
+    assert count(1, "call") == "1 call"
+    assert count(1200, "reply", "replies") == "1,200 replies"
+    assert short_id("a" * 64) == "a" * 12
+    assert span(None, None) == ""
+    assert span(START, START) == "2026-05-01 12:00:00 UTC"

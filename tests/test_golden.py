@@ -1,0 +1,116 @@
+"""The golden recordings hold: capture makes them again, replay reads them as it did."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from golden_extension import CASES, GOLDEN, IDS, MADE, SessionExtension, document_of, laid_out, record_source
+
+from forensic.dialects.registry import DIALECTS
+from forensic.recording import open_recording
+
+if TYPE_CHECKING:
+    from syrupy.assertion import SnapshotAssertion
+
+VERSIONS = [
+    pytest.param(case, version, id=f"{name}-parser-{version}")
+    for case, name in zip(CASES, IDS, strict=True)
+    for version in sorted(DIALECTS[case.parent.name].versions)
+]
+
+
+def files_of(directory: Path) -> dict[str, bytes]:
+    """What capture made in a case, by name."""
+    return {
+        path.relative_to(directory).as_posix(): path.read_bytes()
+        for made in MADE
+        for path in [directory / made, *sorted((directory / made).rglob("*"))]
+        if path.is_file()
+    }
+
+
+def put(made: dict[str, bytes], case: Path) -> None:
+    """Replace the recording of a case."""
+    for name in MADE:
+        shutil.rmtree(case / name, ignore_errors=True)
+        (case / name).unlink(missing_ok=True)
+    for name, data in made.items():
+        (case / name).parent.mkdir(exist_ok=True)
+        (case / name).write_bytes(data)
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_capture_makes_the_recording_again(case: Path, tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    """Capturing `source/` gives the recording beside it, byte for byte."""
+    record_source(case, tmp_path / "made")
+    made = files_of(tmp_path / "made")
+    if pytestconfig.getoption("update_snapshots") and files_of(case) != made:
+        put(made, case)
+    assert files_of(case) == made
+
+
+@pytest.mark.parametrize(("case", "version"), VERSIONS)
+def test_replay_gives_the_golden_session(case: Path, version: int, snapshot: SnapshotAssertion) -> None:
+    """Each parser version reads the recording as its golden session says."""
+    session = open_recording(case).replay(version)
+    name = f"{case.relative_to(GOLDEN).as_posix()}/sessions/parser-{version}"
+    assert laid_out(document_of(session)) == snapshot(name=name, extension_class=SessionExtension)
+
+
+def test_no_orphans() -> None:
+    """Every file below golden/ belongs to a case: to its source, its recording, or a parser version there is."""
+    known = {GOLDEN / "README.md", GOLDEN / ".gitattributes"}
+    for case in CASES:
+        known.update(path for name in ("source", *MADE) for path in (case / name, *(case / name).rglob("*")))
+        known.update(case / f"sessions/parser-{version}.json" for version in DIALECTS[case.parent.name].versions)
+    assert sorted(path for path in GOLDEN.rglob("*") if path.is_file() and path not in known) == []
+
+
+def test_there_is_a_case_for_every_peculiarity() -> None:
+    """The recordings that the format and the dialect were built for are all there."""
+    assert {
+        "claude/a-working-day",
+        "claude/compaction-and-summary",
+        "claude/deep-row",
+        "claude/denied-and-interrupted",
+        "claude/flat-agent-old-layout",
+        "claude/half-written-row",
+        "claude/hook-attachments",
+        "claude/joined-and-spliced-rows",
+        "claude/mcp-and-server-tools",
+        "claude/nul-run-and-bom",
+        "claude/odd-json",
+        "claude/opaque-thinking",
+        "claude/parallel-calls-split-rows",
+        "claude/resumed-and-task-notification",
+        "claude/second-compaction-repeats-rows",
+        "claude/slash-command-and-skill",
+        "claude/spilled-tool-result",
+        "claude/subagent-file-and-progress",
+        "claude/subagent-from-progress-only",
+        "claude/subagent-linked-by-meta",
+        "claude/subagent-linked-by-result",
+        "claude/synthetic-and-api-error",
+        "claude/times-go-back",
+        "claude/titles-only",
+        "claude/two-tools-one-row",
+        "claude/u2028-and-lone-surrogate",
+        "claude/unicode-scripts",
+        "claude/unknown-family-and-block",
+        "claude/unterminated-last-row",
+        "claude/usage-placeholder-lower-bound",
+        "claude/workflow-subagent",
+        "unknown/another-tool",
+    } == set(IDS)
+
+
+def test_nothing_of_this_machine_is_published() -> None:
+    """Recordings name no folder of the machine that made them, and no person."""
+    here = str(GOLDEN.parent.resolve()).encode()
+    home = str(Path.home()).encode()
+    told = [path for path in GOLDEN.rglob("*") if path.is_file() and here in path.read_bytes()]
+    told += [path for path in GOLDEN.rglob("manifest.json") if home != b"/" and home in path.read_bytes()]
+    assert told == []

@@ -1,0 +1,75 @@
+"""The tour in the README is what really happens."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forensic.cli import main
+
+TOUR = "/tmp/tour"  # noqa: S108 -- only a name in the README, nothing is written there
+VARIES = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d(?!:)|\d+\.\d [kM]B")
+"""When a bundle was captured, and its size, which depends on the paths and versions that its manifest names."""
+
+
+def blocks(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Commands of the README with what it shows of their answers."""
+    for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
+        command, _, shown = block.partition("\n")
+        yield command.removeprefix("$ "), shown.splitlines()
+
+
+def answer(command: str, capfd: pytest.CaptureFixture[str]) -> list[str]:
+    """What a command says when it is run, less what varies."""
+    words = shlex.split(command)
+    capfd.readouterr()
+    if words[0] == "forensic":
+        assert main(words[1:]) == 0
+        said = capfd.readouterr().out
+    else:
+        said = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    return [VARIES.sub("", line) for line in said.splitlines()]
+
+
+def test_tour(root: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """Each line that the README shows comes out of the command above it, in that order."""
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("COLUMNS", "88")
+    played = 0
+    for command, shown in blocks((root / "README.md").read_text(encoding="utf-8")):
+        if command.startswith("make ") or (command.startswith("tar ") and shutil.which("zstd") is None):
+            continue
+        said = iter(answer(command.replace(TOUR, str(home)), capfd))
+        for line in shown:
+            wanted = VARIES.sub("", line.replace(TOUR, str(home)))
+            assert wanted == "..." or wanted in said, f"$ {command}\n{line}"
+        played += 1
+    assert played >= 5
+
+
+def test_two_commands(root: Path) -> None:
+    """The two commands that set everything up are targets of the Makefile, and CI runs the second one as it stands."""
+    text = (root / "README.md").read_text(encoding="utf-8")
+    makefile = (root / "Makefile").read_text(encoding="utf-8")
+    for command in ("demo", "test"):
+        assert f"$ make {command} " in text
+        assert f"\n{command}: " in makefile
+    assert "\nmake test\n" in (root / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_links(root: Path) -> None:
+    """No page links to a file that is not there."""
+    pages = [*root.glob("*.md"), *(root / "docs").rglob("*.md"), *(root / "golden").glob("*.md")]
+    broken = [
+        f"{page.relative_to(root)}: {link}"
+        for page in pages
+        for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))
+        if not (page.parent / link).exists()
+    ]
+    assert broken == []
