@@ -111,9 +111,7 @@ class Archive:
         marked = [replace(bundle, superseded=bundle.content_id in old) for bundle in bundles]
         return sorted(marked, key=lambda bundle: (bundle.started, bundle.content_id))
 
-    def newest(
-        self, harness: str, session: str, accept: Callable[[Manifest], bool] = lambda _: True
-    ) -> Bundle | None:
+    def newest(self, harness: str, session: str, accept: Callable[[Manifest], bool] = lambda _: True) -> Bundle | None:
         """The newest bundle of a session that none supersedes and that `accept` takes for it; None without."""
         for bundle in reversed(self.sessions()):
             if (bundle.harness, bundle.session, bundle.superseded) == (harness, session, False):

@@ -19,16 +19,18 @@ from typing import BinaryIO, Final, NamedTuple, Self
 from forensic import zstd
 from forensic.ustar import END, FRAME, LIMITS, Defect, Limits, Piece, Tar, alone, extent, header, padding, valid_name
 
-__all__ = ["Stored", "Writer", "read", "read_frame", "read_range", "read_table", "seek_table"]
+__all__ = ["SEAL", "Stored", "Writer", "read", "read_frame", "read_range", "read_table", "seek_table"]
 
 SEAL_MAGIC: Final = b"\x5b\x2a\x4d\x18"
 TABLE_MAGIC: Final = b"\x5e\x2a\x4d\x18"
-_SEAL: Final = SEAL_MAGIC + struct.pack("<I", 40) + b"FRSEAL1\0"
-_SEALED: Final = len(_SEAL) + 32
+SEAL: Final = SEAL_MAGIC + struct.pack("<I", 40) + b"FRSEAL1\0"
+_SEALED: Final = len(SEAL) + 32
 _FOOTER: Final = struct.Struct("<IBI")
 _SEEKABLE: Final = 0x8F92EAB1
 _STORED_LIMIT: Final = FRAME + FRAME // 256 + 64
 """No frame of 4 MiB that a compressor wrote is longer."""
+_BLOCKS_LIMIT: Final = 1 << 14
+"""Nor has it more blocks."""
 
 
 class Stored(NamedTuple):
@@ -93,7 +95,7 @@ class Writer:
         self._put(END)
         self._flush()
         self._drain(0)
-        seal = _SEAL + self._digest.digest()
+        seal = SEAL + self._digest.digest()
         self._out.write(seal)
         self._entries.append((len(seal), 0))
         self._out.write(seek_table(self._entries))
@@ -269,9 +271,9 @@ class _Walk:
             raise Defect("something else stands where the seal should be", at=at)
         if len(seal) < _SEALED:
             raise Defect("the file ends inside its seal", at=at)
-        if seal[: len(_SEAL)] != _SEAL:
+        if seal[: len(SEAL)] != SEAL:
             raise Defect("a malformed seal", at=at)
-        if seal[len(_SEAL) :] != self._digest.digest():
+        if seal[len(SEAL) :] != self._digest.digest():
             raise Defect("the seal does not match the bytes before it", at=at)
         self._finish_table(seek_table([*self._entries, (len(seal), 0)]), at + len(seal))
 
@@ -306,8 +308,8 @@ def read_frame(stream: BinaryIO, first: bytes, number: int, at: int, limits: Lim
         raise Defect(str(error), frame=number, at=at) from None
     except Defect as defect:
         raise Defect(defect.reason, frame=number, at=at, kind=defect.kind) from None
-    parts = [head]
-    room = _STORED_LIMIT
+    data = bytearray(head)
+    room, blocks = _STORED_LIMIT, _BLOCKS_LIMIT
     last = False
     while not last:
         mark = take(3)
@@ -316,12 +318,13 @@ def read_frame(stream: BinaryIO, first: bytes, number: int, at: int, limits: Lim
         if kind == 3:
             raise Defect("a block of a reserved type", frame=number, at=at)
         length = 1 if kind == 1 else length
-        room -= 3 + length
-        if room < 0:
+        room, blocks = room - 3 - length, blocks - 1
+        if room < 0 or blocks < 0:
             raise Defect("a frame longer than its content can need", frame=number, at=at, kind="limit")
-        parts += (mark, take(length))
-    parts.append(take(4))
-    return Stored(number, at, b"".join(parts), size)
+        data += mark
+        data += take(length)
+    data += take(4)
+    return Stored(number, at, bytes(data), size)
 
 
 def _judge(says: zstd.Header, limits: Limits) -> int:

@@ -99,9 +99,12 @@ class _Lines(_Aside):
         self._look = look
 
     def feed(self, data: bytes) -> list[Entry]:
-        for line in self.lines.whole(data).split(b"\n")[:-1]:
-            self._look(line)
-            self.lines.rows += 1
+        try:
+            for line in self.lines.whole(data).split(b"\n")[:-1]:
+                self._look(line)
+                self.lines.rows += 1
+        except Defect as defect:
+            raise NotWrapped(defect.reason) from None
         return []
 
 
@@ -185,7 +188,7 @@ class Reading:
                 yield self._take(piece), 0 if piece.member == MANIFEST else len(piece.data)
             self._finish()
         except NotWrapped as error:
-            raise self._placed(Defect(str(error)), piece) from None
+            raise self._placed(Defect(str(error), row=self._member.lines.rows + 1), piece) from None
         except Defect as defect:
             raise self._placed(defect, piece) from None
 
@@ -270,11 +273,11 @@ class Reading:
 
     def _placed(self, defect: Defect, piece: Piece | None) -> Defect:
         """Say where it is, as far as is known."""
-        member = defect.member or self._open
-        row = self._member.lines.rows + 1 if member == self._open and member.endswith(".jsonl") else None
-        frame, at = defect.frame, defect.at
-        if frame is None and at is None and piece is not None and member == piece.member:
-            frame, at = piece.frame or None, piece.at if piece.frame else None
+        member, row, frame, at = defect.member or self._open, defect.row, defect.frame, defect.at
+        if frame is not None and member == self._open and member.endswith(".jsonl"):
+            row = self._member.lines.rows + 1  # a frame is damaged: this is the first row in it
+        if frame is None and at is None and piece is not None and piece.frame and member == piece.member:
+            frame, at = piece.frame, piece.at
         return Defect(defect.reason, member=member, row=row, frame=frame, at=at, kind=defect.kind)
 
 

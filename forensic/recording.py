@@ -17,7 +17,7 @@ from msgspec import Struct
 from forensic.archive import Archive
 from forensic.bundle import Bundle, content_id_of, open_bundle, seal
 from forensic.capture.discover import Found, find
-from forensic.capture.named import record
+from forensic.capture.named import follows, record, unchanged
 from forensic.dialects.registry import parser, unverified
 from forensic.errors import Damaged, NewerFormat, NoSuchParser
 from forensic.jsonio import canonical
@@ -202,23 +202,29 @@ def _known_before(manifest: Manifest) -> Iterator[Finding]:
         yield Finding(kind="gap", note=f"{gap.stream}: {gap.bytes} bytes missing at {gap.offset}: {gap.reason}")
     for source in manifest.sources:
         if source.unread is not None:
-            note = f"{source.stream}: the last {source.unread.bytes} bytes, from {source.unread.offset}, are no whole row"
+            note = (
+                f"{source.stream}: the last {source.unread.bytes} bytes, from {source.unread.offset}, are no whole row"
+            )
             yield Finding(kind="unfinished-row", note=note)
     if manifest.salvaged_from is not None:
         lost = len(manifest.salvaged_from.lost)
         yield Finding(kind="salvaged", note=f"salvaged from a damaged bundle; {lost} members are lost")
 
 
-def capture(
+def capture(  # noqa: PLR0913 -- all but two are asked for by name
     paths: Sequence[Path],
     archive: Archive,
     *,
     harness: str | None = None,
     verdict: bool = True,
     found: Callable[[int], None] | None = None,
+    report: Callable[[Finding], None] = lambda _: None,
 ) -> Iterator[Captured]:
-    """Seal every session below the named paths; `found` is told how many there are before the first is done."""
-    sessions = find(paths, harness)
+    """Seal every session below the named paths.
+
+    `found` is told how many there are before the first is done, `report` of trouble that belongs to no session.
+    """
+    sessions = find(paths, harness, report=report)
     if found is not None:
         found(len(sessions))
     for session in sessions:
@@ -226,29 +232,34 @@ def capture(
 
 
 def _capture(found: Found, archive: Archive, *, verdict: bool) -> Captured:
-    previous = archive.newest(found.harness, found.session)
+    findings: list[Finding] = list(found.findings)
+    previous = archive.newest(found.harness, found.session, lambda manifest: follows(found, manifest))
+    if previous is not None and unchanged(found, previous.manifest):
+        return _captured(previous.path, previous.content_id, previous.manifest, "unchanged", findings)
     with archive.workspace() as directory:
-        manifest = record(found, directory, previous)
+        manifest = record(found, directory, previous, report=findings.append)
         content_id = content_id_of(manifest.evidence)
         target = archive.path_of(found.harness, content_id)
-        findings: tuple[Finding, ...] = ()
         if target.exists():
-            state = "unchanged"
-        else:
-            if verdict:
-                findings = _record_verdict(directory)
-            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            seal(directory, target)
-            state = "superseding" if manifest.supersedes else "sealed"
+            return _captured(target, content_id, manifest, "unchanged", findings)
+        if verdict:
+            findings.extend(_record_verdict(directory))
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        seal(directory, target)
+        state = "superseding" if manifest.supersedes else "sealed"
+        return _captured(target, content_id, manifest, state, findings)
+
+
+def _captured(bundle: Path, content_id: str, manifest: Manifest, state: str, findings: list[Finding]) -> Captured:
     return Captured(
-        bundle=str(target),
+        bundle=str(bundle),
         content_id=content_id,
         harness=manifest.harness,
         session=manifest.session,
         rows=sum(generation.rows for source in manifest.sources for generation in source.generations),
         state=state,
         supersedes=manifest.supersedes if state == "superseding" else (),
-        findings=findings,
+        findings=tuple(findings),
     )
 
 

@@ -211,7 +211,7 @@ class Tar:
     def _begin(self, content: bytes, here: int) -> int:
         """Read the header, or the end, at `here`; the position after it."""
         if here and alone(self.member):
-            raise Defect("it shares its frame with another member")
+            raise Defect(f"{self.member} shares its frame with another member")
         if content[here] == 0:
             if self.ended or content[here:] != END:
                 raise Defect("an archive that does not end with exactly 1024 zero bytes")
@@ -236,10 +236,10 @@ class Tar:
             raise Defect(f"more than {self._limits.members} members", kind="limit")
         if self._count == 1 and size > self._limits.manifest:
             raise Defect(f"a manifest of {size} bytes, more than {self._limits.manifest}", kind="limit")
-        if self._count > 2 and name <= self._previous:
-            raise Defect(f"{name} does not come after {self._previous} in byte order")
         if self._count > 1 and name == "manifest.json":
             raise Defect("manifest.json stands twice")
+        if self._count > 2 and name <= self._previous:
+            raise Defect(f"{name} does not come after {self._previous} in byte order")
         if here and alone(name):
             raise Defect(f"{name} shares its frame with another member")
 

@@ -172,6 +172,11 @@ class LineReader:
         self._held: list[bytes] = []
         self._bytes = 0
 
+    @property
+    def holds(self) -> bool:
+        """Whether the beginning of a line waits for its end."""
+        return bool(self._held)
+
     def whole(self, data: bytes) -> bytes:
         """All whole lines that end in `data`, and what was held of them before; the rest is held. `NotWrapped`."""
         cut = data.rfind(b"\n") + 1

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from forensic.bundle import FORMAT, evidence_of, seal, write_manifest
 from forensic.jsonio import canonical
@@ -49,10 +52,8 @@ def lines(*raws: bytes) -> bytes:
 
 def split(content: bytes) -> list[tuple[bytes, bytes]]:
     """The rows of a transcript: bytes and end of each."""
-    rows = []
-    for line in content.split(b"\n")[:-1]:
-        rows.append((line[:-1], b"\r\n") if line.endswith(b"\r") else (line, b"\n"))
-    torn = content.rpartition(b"\n")[2]
+    *whole, torn = content.split(b"\n")
+    rows = [(line[:-1], b"\r\n") if line.endswith(b"\r") else (line, b"\n") for line in whole]
     return [*rows, (torn, b"")] if torn else rows
 
 
@@ -68,7 +69,8 @@ def wrapped(stream: str, generation: int, content: bytes) -> bytes:
 
 def payload(n: int, raw: bytes, **fields: Any) -> Payload:
     """A hook payload with the least of an envelope."""
-    return Payload(**{"ref": Ref("hooks", 1, n), "n": n, "harness": "claude", "size": len(raw), "raw": raw} | fields)
+    plain = Payload(ref=Ref("hooks", 1, n), n=n, harness="claude", size=len(raw), raw=raw)
+    return replace(plain, **fields)
 
 
 def payload_evidence(payloads: Sequence[Payload]) -> tuple[GenerationEvidence, ...]:
@@ -80,8 +82,7 @@ def payload_evidence(payloads: Sequence[Payload]) -> tuple[GenerationEvidence, .
     return (GenerationEvidence(size, len(payloads), hashlib.sha256(framed).hexdigest()),)
 
 
-def record(
-    folder: Path,
+def members(
     streams: Mapping[str, bytes | Sequence[bytes]],
     *,
     sides: Sequence[Side] = (),
@@ -90,61 +91,48 @@ def record(
     context: Sequence[dict[str, Any]] = (),
     recorded: bytes | None = None,
     **fields: Any,
-) -> Path:
-    """Write an unpacked recording: `streams` gives the bytes of each transcript, or of each of its generations."""
-    members: dict[str, bytes] = {}
+) -> dict[str, bytes]:
+    """All members of an unpacked recording: `streams` gives the bytes of each transcript, or of each generation."""
+    made: dict[str, bytes] = {}
     sources = []
+    transcripts, files = count(1), count(1)
     for stream, content in streams.items():
-        contents = [content] if isinstance(content, bytes) else list(content)
-        names = tuple(f"transcripts/{_count(members, 'transcripts') + n:04d}.jsonl" for n in range(1, len(contents) + 1))
-        for number, (name, each) in enumerate(zip(names, contents, strict=True), start=1):
-            members[name] = wrapped(stream, number, each)
+        contents = [content] if isinstance(content, bytes) else content
+        names = tuple(f"transcripts/{next(transcripts):04d}.jsonl" for _ in contents)
+        made |= {name: wrapped(stream, n, each) for n, (name, each) in enumerate(zip(names, contents, strict=True), 1)}
         role = Role.MAIN if stream == "main" else Role.SUBAGENT
-        sources.append(_source(stream, role, stream.removeprefix("agent-"), contents, names, None))
+        source = Source(stream=stream, role=role, native_id=stream.removeprefix("agent-"), state=CaptureState.NAMED)
+        sources.append(replace(source, members=names, generations=tuple(map(_generation, contents))))
     for native_id, versions, parent in sides:
-        names = tuple(f"files/{_count(members, 'files') + n:04d}" for n in range(1, len(versions) + 1))
-        members.update(zip(names, versions, strict=True))
-        sources.append(_source(names[0], Role.SIDE, native_id, versions, names, parent))
-    members["payloads.jsonl"] = b"".join(map(wrap_payload, payloads))
-    members["bindings.jsonl"] = b"".join(canonical(each) + b"\n" for each in bindings)
-    members["context.jsonl"] = b"".join(canonical(each) + b"\n" for each in context)
+        names = tuple(f"files/{next(files):04d}" for _ in versions)
+        made |= dict(zip(names, versions, strict=True))
+        source = Source(stream=names[0], role=Role.SIDE, native_id=native_id, state=CaptureState.NAMED, parent=parent)
+        generations = tuple(replace(_generation(version), rows=0) for version in versions)
+        sources.append(replace(source, members=names, generations=generations))
+    made["payloads.jsonl"] = b"".join(map(wrap_payload, payloads))
+    made["bindings.jsonl"] = b"".join(canonical(each) + b"\n" for each in bindings)
+    made["context.jsonl"] = b"".join(canonical(each) + b"\n" for each in context)
     if recorded is not None:
-        members["recorded.json"] = recorded
+        made["recorded.json"] = recorded
     known: dict[str, Any] = {"harness": "claude", "session": "5e550000", "capture": CAPTURE, "sources": tuple(sources)}
     known |= fields
     evidence = evidence_of(known["sources"], payload_evidence(payloads))
-    write(folder, members | {"manifest.json": write_manifest(Manifest(format=FORMAT, evidence=evidence, **known))})
+    return made | {"manifest.json": write_manifest(Manifest(format=FORMAT, evidence=evidence, **known))}
+
+
+def _generation(content: bytes) -> Generation:
+    return Generation(bytes=len(content), rows=len(split(content)), sha256=hashlib.sha256(content).hexdigest())
+
+
+def record(folder: Path, streams: Mapping[str, bytes | Sequence[bytes]], **more: Any) -> Path:
+    """Write an unpacked recording into a folder; see `members`."""
+    write(folder, members(streams, **more))
     return folder
 
 
-def _count(members: Mapping[str, bytes], room: str) -> int:
-    return sum(name.startswith(room) for name in members)
-
-
-def _source(
-    stream: str, role: Role, native_id: str, contents: Sequence[bytes], names: tuple[str, ...], parent: str | None
-) -> Source:
-    return Source(
-        stream=stream,
-        role=role,
-        native_id=native_id,
-        parent=parent,
-        state=CaptureState.NAMED,
-        members=names,
-        generations=tuple(
-            Generation(
-                bytes=len(content),
-                rows=0 if role is Role.SIDE else len(split(content)),
-                sha256=hashlib.sha256(content).hexdigest(),
-            )
-            for content in contents
-        ),
-    )
-
-
-def write(folder: Path, members: Mapping[str, bytes]) -> None:
+def write(folder: Path, contents: Mapping[str, bytes]) -> None:
     """Put members into a folder."""
-    for name, data in members.items():
+    for name, data in contents.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from homes import row
@@ -30,7 +30,7 @@ class Said(NamedTuple):
     err: str
 
     @property
-    def lines(self) -> list[dict[str, object]]:
+    def lines(self) -> list[dict[str, Any]]:
         """Its JSON lines."""
         return [json.loads(line) for line in self.out.splitlines()]
 
@@ -76,7 +76,7 @@ def sealed(cli: Cli, path: Path) -> Path:
     """Capture one session; its bundle."""
     said = cli("capture", path, "--json")
     assert said.code == 0
-    return Path(str(said.lines[0]["bundle"]))
+    return Path(said.lines[0]["bundle"])
 
 
 def run(*arguments: str | Path, code: str = "", **more: str) -> subprocess.Popen[bytes]:
@@ -165,7 +165,7 @@ def test_capture(cli: Cli, source: Path, home: Path) -> None:
     assert (said.code, said.err) == (0, "")
     assert list(told)[:6] == ["bundle", "content_id", "harness", "session", "rows", "state"]
     assert (told["harness"], told["session"], told["rows"], told["state"]) == ("claude", SESSION, 64, "sealed")
-    bundle = Path(str(told["bundle"]))
+    bundle = Path(told["bundle"])
     assert bundle.is_relative_to(home)
     assert stat.S_IMODE(bundle.stat().st_mode) == 0o400
     assert cli("capture", source, "--json").lines[0] == {**told, "state": "unchanged"}
@@ -176,7 +176,7 @@ def test_capture_into_another_archive(cli: Cli, source: Path, tmp_path: Path, ho
     """--archive takes the place of FORENSIC_HOME, for every command that has it."""
     other = tmp_path / "other"
     told = cli("capture", source, "--archive", other, "--json").lines[0]
-    assert Path(str(told["bundle"])).is_relative_to(other)
+    assert Path(told["bundle"]).is_relative_to(other)
     assert list(home.iterdir()) == []
     assert cli("list", "--archive", other, "--json").lines[0]["session"] == SESSION
     assert cli("replay", SESSION, "--archive", other, "--format", "json").code == 0
@@ -188,7 +188,7 @@ def test_capture_without_verdict(cli: Cli, source: Path) -> None:
     cli("capture", source, "--no-verdict")
     told = cli("verify", os.environ["FORENSIC_HOME"], "--json").lines[0]
     assert told["ok"] is True
-    assert [finding["kind"] for finding in told["findings"]] == ["no-verdict"]  # type: ignore[attr-defined, index] -- JSON
+    assert [finding["kind"] for finding in told["findings"]] == ["no-verdict"]
 
 
 def test_list(cli: Cli, growing: Path) -> None:
@@ -229,7 +229,7 @@ def test_list_with_a_broken_bundle(cli: Cli, source: Path) -> None:
 def test_replay(cli: Cli, source: Path, name: str) -> None:
     """A bundle is named by its path or by the beginning of an id; an unpacked recording is as good."""
     bundle = sealed(cli, source)
-    content = str(cli("list", "--json").lines[0]["content_id"])
+    content = cli("list", "--json").lines[0]["content_id"]
     names = {"session": SESSION[:8], "content": content[:10], "path": str(bundle), "unpacked": str(source.parent)}
     said = cli("replay", names[name])
     assert (said.code, said.err) == (0, "")
@@ -345,6 +345,32 @@ def test_newer_format(cli: Cli, source: Path, tmp_path: Path) -> None:
 # --- salvage, prune, forget ------------------------------------------------------------------------------------------
 
 
+def test_salvage(cli: Cli, source: Path, tmp_path: Path) -> None:
+    """What is left becomes a bundle that verifies; the damaged one stays, and nothing is written over."""
+    bundle = sealed(cli, source)
+    raw = bytearray(bundle.read_bytes())
+    raw[-200] ^= 1
+    bad, out = tmp_path / "bad.zst", tmp_path / "saved.zst"
+    bad.write_bytes(raw)
+    assert cli("verify", bad).code == 3
+    said = cli("salvage", bad, "-o", out, "--json")
+    (told,) = said.lines
+    assert list(told) == [
+        "bundle", "content_id", "bundle_id", "verified", "unverified", "lost", "rows", "payloads",
+    ]  # fmt: skip
+    assert said.code == int(bool(told["unverified"] or told["lost"]))
+    assert cli("verify", out).code == 0
+    assert bad.read_bytes() == raw
+    before = out.stat()
+    assert cli("salvage", bad, "-o", out).code == said.code
+    assert out.stat() == before
+    (tmp_path / "mine").write_bytes(b"mine")
+    refused = cli("salvage", bad, "-o", tmp_path / "mine")
+    assert refused.code in (2, 3)
+    assert refused.out == ""
+    assert (tmp_path / "mine").read_bytes() == b"mine"
+
+
 def test_prune(cli: Cli, growing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Superseded bundles go, after a question; a dry run only says so; where nobody can answer nothing happens."""
     older = sealed(cli, growing)
@@ -372,7 +398,7 @@ def test_forget(cli: Cli, growing: Path, source: Path) -> None:
     assert len(cli("list", "--all", "--json").lines) == 3
     (told,) = cli("forget", "aaaa", "--yes", "--json").lines
     assert told["session"] == growing.stem
-    assert len(told["bundles"]) == 2  # type: ignore[arg-type] -- JSON
+    assert len(told["bundles"]) == 2
     assert [line["bundle"] for line in cli("list", "--all", "--json").lines] == [str(kept)]
     assert growing.exists()
 

@@ -24,13 +24,16 @@ FLOORS = {
     "container": 12,
     "manifest": 12,
     "reading": 13,
+    "remains": 13,
     "storage": 13,
+    "wreck": 13,
     "bundle": 20,
     "compare": 20,
     "dialects": 20,
     "renderers": 20,
     "capture": 30,
     "replay": 30,
+    "salvage": 30,
     "superset": 30,
     "archive": 40,
     "recording": 41,
@@ -88,7 +91,7 @@ def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
 @cache
 def arrows() -> list[Arrow]:
     """All imports of the package, ours and others'."""
-    found = []
+    found: list[Arrow] = []
     for path in sorted(PACKAGE.rglob("*.py")):
         relative = path.relative_to(PACKAGE)
         room = relative.parts[0].removesuffix(".py") if relative.name != "__init__.py" or relative.parent.parts else ""
@@ -122,7 +125,7 @@ def test_imports_go_down() -> None:
     wrong = [
         arrow
         for arrow in ours()
-        if arrow.room not in FACE and FLOORS.get(room_of(arrow.module), 9) >= FLOORS[arrow.room]
+        if arrow.room not in FACE and FLOORS.get(room_of(arrow.module), 99) >= FLOORS.get(arrow.room, 99)
     ]
     assert wrong == []
 

@@ -31,7 +31,7 @@ def python(root: Path, wheel: Path, tmp_path_factory: pytest.TempPathFactory) ->
     place = tmp_path_factory.mktemp("clean") / "venv"
     subprocess.run([sys.executable, "-m", "venv", place], check=True)
     clean = place / "bin" / "python"
-    install = [clean, "-m", "pip", "install", "--disable-pip-version-check", "-qq"]
+    install: list[str | Path] = [clean, "-m", "pip", "install", "--disable-pip-version-check", "-qq"]
     pins = root / "requirements" / "lock.txt"
     done = subprocess.run(
         [*install, "--require-hashes", "-r", pins], capture_output=True, text=True, check=False, timeout=300

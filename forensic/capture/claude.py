@@ -102,7 +102,7 @@ def _is_folder(path: Path) -> bool:
 def _with_home(file: Candidate, report: Report) -> _Group:
     home = file.path.with_suffix("")
     group = _Group(session=file.sniffed.session or shown(Path(file.path.stem)), anchor=home, main=file)
-    if _is_folder(home) and home != file.path:
+    if file.path.suffix == ".jsonl" and _is_folder(home):
         _take_home(group, whole=group.session == home.name, report=report)
     return group
 
@@ -124,15 +124,20 @@ def _place(agents: Sequence[Candidate], groups: Sequence[_Group], report: Report
     """Give flat subagents to their main files, and make sessions of those that have none."""
     orphans: dict[tuple[Path, str], list[Candidate]] = defaultdict(list)
     names = _named_homes(agents)
+    mains: dict[str, list[_Group]] = defaultdict(list)
+    for group in groups:
+        mains[group.session].append(group)
     for agent in agents:
         home = home_of(agent.path)
-        anchor = home or agent.path.parent
         session = agent.sniffed.session or (names.get(home) if home else None) or shown(Path(agent.path.stem))
-        host = _host(session, agent.path.parent, groups)
+        host = _host(mains.get(session, []), agent.path.parent)
         if host is not None:
             host.agents[agent.path] = "session id"
+            meta = agent.path.with_suffix(".meta.json")
+            if home is not None and agent.root is not None and not meta.is_symlink() and meta.is_file():
+                host.sides.add(meta)
         elif not agent.lent:
-            orphans[anchor, session].append(agent)
+            orphans[home or agent.path.parent, session].append(agent)
     return [_orphaned(anchor, session, files, report) for (anchor, session), files in orphans.items()]
 
 
@@ -150,8 +155,8 @@ def _named_homes(agents: Sequence[Candidate]) -> dict[Path, str]:
     return names
 
 
-def _host(session: str, folder: Path, groups: Sequence[_Group]) -> _Group | None:
-    same = [group for group in groups if group.session == session and group.main is not None]
+def _host(same: Sequence[_Group], folder: Path) -> _Group | None:
+    """Which of several main files of one session a subagent belongs to: the one beside it, or the only one."""
     near = [group for group in same if group.anchor.parent == folder]
     return next((chosen[0] for chosen in (near, same) if len(chosen) == 1), None)
 
@@ -184,7 +189,11 @@ def _found(group: _Group) -> Found:
         stream = streams[path] = unique("agent-" + _ODD.sub("_", native)[:_LONGEST])
         pieces.append(
             Piece(
-                path=path, stream=stream, role=Role.SUBAGENT, native_id=native, parent=parent,
+                path=path,
+                stream=stream,
+                role=Role.SUBAGENT,
+                native_id=native,
+                parent=parent,
                 found_by=group.agents[path],
             )
         )
@@ -194,7 +203,11 @@ def _found(group: _Group) -> Found:
         owner = streams.get(path.with_name(meta[1] + ".jsonl")) if meta else None
         pieces.append(
             Piece(
-                path=path, stream="", role=Role.SIDE, native_id=unique(_below(group.anchor, path)), parent=owner,
+                path=path,
+                stream="",
+                role=Role.SIDE,
+                native_id=unique(_below(group.anchor, path)),
+                parent=owner,
                 found_by="folder",
             )
         )
@@ -218,4 +231,3 @@ def _unique() -> Callable[[str], str]:
         return given
 
     return name
-

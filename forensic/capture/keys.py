@@ -7,6 +7,7 @@ decoding the top level of its row.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Raw
@@ -20,6 +21,7 @@ VERSIONS: Final = 64
 """At most so many versions of a producer are noted."""
 FOLDERS: Final = 16
 """At most so many working folders are noted."""
+_VALUE: Final = re.compile(rb'[ \t]*:[ \t]*("(?:[^"\\\n]|\\.){0,4096}")')
 
 
 class Keys:
@@ -45,24 +47,38 @@ class _Wanted:
         self._key = key
         self._values = values
         self._most = most
-        # one pattern a key: beginning with so long a literal it is found twice as fast
-        self._pattern = re.compile(b'"' + re.escape(key.encode()) + b'"[ \t]*:[ \t]*("(?:[^"\\\\\n]|\\\\.){0,4096}")')
+        self._token = f'"{key}"'.encode()
         self._known: set[bytes] = set()
+        self._latest = b"\n"
+        """What stood behind the key when it last had a new value: nearly every row repeats it."""
 
     def scan(self, block: bytes) -> None:
         end = -1
         value: bytes | None = None
-        for match in self._pattern.finditer(block):
-            if match[1] in self._known:
+        for at in self._places(block):
+            if block.startswith(self._latest, at):
                 continue
-            if match.start() >= end:
+            match = _VALUE.match(block, at)
+            if match is None or match[1] in self._known:
+                continue
+            if at >= end:
                 # each row is looked at once, however often it seems to hold the key
-                begin = block.rfind(b"\n", 0, match.start()) + 1
-                end = block.find(b"\n", match.end())
+                begin = block.rfind(b"\n", 0, at) + 1
+                end = block.find(b"\n", at)
                 end = len(block) if end < 0 else end
                 value = self._value(block[begin:end])
             if match[1] == value:
-                self._note(value)
+                self._note(match[1])
+                self._latest = match[0]
+
+    def _places(self, block: bytes) -> Iterator[int]:
+        """Where the key may have ended; found so, it is twice as fast as by a pattern."""
+        token = self._token
+        at = block.find(token) if len(self._values) < self._most else -1
+        while at >= 0:
+            at += len(token)
+            yield at
+            at = block.find(token, at)
 
     def _value(self, row: bytes) -> bytes | None:
         keys = top_level(row)

@@ -23,7 +23,7 @@ from forensic.capture.carry import carry
 from forensic.capture.context import repository
 from forensic.capture.found import Found, Piece
 from forensic.capture.keys import Keys
-from forensic.capture.plan import Plan, follows, make_plan
+from forensic.capture.plan import Plan, follows, make_plan, unchanged
 from forensic.capture.tail import Tail
 from forensic.capture.walk import Report, shown
 from forensic.errors import Damaged, WriteFailed
@@ -46,7 +46,7 @@ from forensic.model import (
 )
 from forensic.wrapping import wrap_row
 
-__all__ = ["Clock", "follows", "record"]
+__all__ = ["Clock", "follows", "record", "unchanged"]
 
 Clock = Callable[[], datetime]
 """Gives the time now, with its zone."""
@@ -194,8 +194,9 @@ class _Recorder:
         """Write the rows of a file, wrapped; gives the last of them."""
         line = 0
         raw = b""
-        for offset, block in tail.blocks():
+        for start, block in tail.blocks():
             self._keys.scan(block)
+            offset = start
             rows = block.split(b"\n")
             rest = rows.pop()
             wrapped = []
@@ -221,9 +222,7 @@ class _Recorder:
             for number, generation in enumerate(source.generations, start=1):
                 rows = (bound.get((source.stream, number), 0), generation.rows)
                 if rows[0] < rows[1]:
-                    yield Binding(
-                        stream=source.stream, generation=number, rows=rows, ground=Ground.NAMED, wall=wall
-                    )
+                    yield Binding(stream=source.stream, generation=number, rows=rows, ground=Ground.NAMED, wall=wall)
 
     def _context(self) -> Iterator[dict[str, Any]]:
         """What was known of working folders before, then what is known now and differs from it."""

@@ -15,7 +15,7 @@ from forensic.errors import ForensicError, NotReadable
 from forensic.model import CaptureState, Finding, Manifest, Role, Source
 from forensic.wrapping import LINE_LIMIT
 
-__all__ = ["Plan", "follows", "make_plan"]
+__all__ = ["Plan", "follows", "make_plan", "unchanged"]
 
 _ORDER: Final = (Role.MAIN, Role.THREAD, Role.SUBAGENT, Role.SIDE)
 
@@ -39,6 +39,25 @@ def follows(found: Found, manifest: Manifest) -> bool:
         return False
     here = {shown(piece.path) for piece in found.pieces if piece.role is not Role.SIDE}
     return any(source.path in here for source in manifest.sources)
+
+
+def unchanged(found: Found, manifest: Manifest) -> bool:
+    """Whether a manifest that the files follow describes them as they are: recording them would give nothing new.
+
+    Told by size and digest, so it costs one pass over the files and nothing else.
+    """
+    recorded = {_key(source): source for source in manifest.sources}
+    return follows(found, manifest) and all(_is_as(piece, recorded.get(_key(piece))) for piece in found.pieces)
+
+
+def _is_as(piece: Piece, before: Source | None) -> bool:
+    if before is None or not before.generations:
+        return False
+    last = before.generations[-1]
+    try:
+        return piece.path.stat().st_size == last.bytes and prefix_sha256(piece.path, last.bytes) == last.sha256
+    except (ForensicError, OSError):
+        return False
 
 
 def _begins_with(path: Path, before: Source) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ Report = Callable[[Finding], None]
 Identity = tuple[int, int]
 """Device and inode of a file."""
 
+_OURS: Final = frozenset({"files", "transcripts"})
 _PSEUDO: Final = frozenset({"/dev", "/proc", "/sys"})
 
 
@@ -39,7 +41,8 @@ def walk(root: Path, report: Report) -> Iterator[Path]:
     """The resolved paths of all ``.jsonl`` files below a resolved folder, in the order of their names.
 
     Links to files and folders are followed, but not to a folder that holds `root` itself: behind such a link lies
-    everything that the caller chose not to name. A file or folder that is reached twice counts once.
+    everything that the caller chose not to name. A file or folder that is reached twice counts once. The rows of an
+    unpacked recording are no transcript: they were captured already.
     """
     visited: set[Identity] = set()
     pending = [root]
@@ -51,13 +54,11 @@ def walk(root: Path, report: Report) -> Iterator[Path]:
         if seen is not None:
             visited.add(seen)
         below: list[Path] = []
-        for entry in _entries(folder, report):
+        for entry in _not_ours(_entries(folder, report)):
             folderish = _is_folder(entry)
             if not folderish and not entry.name.endswith(".jsonl"):
                 continue
-            target = _resolved(entry) if entry.is_symlink() else Path(entry.path)
-            if target is None:
-                continue
+            target = _resolved(entry)
             if folderish:
                 if not entry.is_symlink() or not root.is_relative_to(target):
                     below.append(target)
@@ -96,11 +97,18 @@ def _entries(folder: Path, report: Report) -> list[os.DirEntry[str]]:
         return []
 
 
-def _resolved(entry: os.DirEntry[str]) -> Path | None:
-    try:
-        return Path(os.path.realpath(entry.path, strict=True))
-    except (OSError, ValueError):
-        return None
+def _not_ours(entries: list[os.DirEntry[str]]) -> list[os.DirEntry[str]]:
+    if not {"payloads.jsonl", "transcripts"} <= {entry.name for entry in entries}:
+        return entries
+    return [entry for entry in entries if entry.name not in _OURS and not entry.name.endswith(".jsonl")]
+
+
+def _resolved(entry: os.DirEntry[str]) -> Path:
+    """Where an entry really is; a link that leads nowhere stays what it is, which is no file and no folder."""
+    if entry.is_symlink():
+        with contextlib.suppress(OSError, ValueError):
+            return Path(os.path.realpath(entry.path, strict=True))
+    return Path(entry.path)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

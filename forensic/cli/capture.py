@@ -10,6 +10,7 @@ import typer
 from forensic.archive import Archive, default_root
 from forensic.cli import output
 from forensic.cli.options import ArchiveFolder, AsJson, NoVerdict
+from forensic.model import Finding
 from forensic.recording import capture
 
 EXAMPLE = "  forensic capture ~/.claude/projects\n  forensic capture session.jsonl --json"
@@ -30,12 +31,13 @@ def command(
     PATH is a transcript, or a folder: then every session below it. A session that is in the archive already is left
     alone; one that has grown since is sealed whole again.
     """
+    place = Archive(archive or default_root())
+    strays: list[Finding] = []
     problems = False
     with output.progress("capturing") as bar:
-        done = capture(
-            paths, Archive(archive or default_root()), harness=harness, verdict=not no_verdict, found=bar.total
-        )
-        for one in done:
+        for one in capture(
+            paths, place, harness=harness, verdict=not no_verdict, found=bar.total, report=strays.append
+        ):
             bar.step()
             problems |= any(finding.problem for finding in one.findings)
             if json:
@@ -43,4 +45,6 @@ def command(
                 continue
             output.line(f"{one.state:10}", one.harness, one.session, f"{one.rows:,} rows", one.bundle)
             output.findings(one.findings)
-    return int(problems)
+    for stray in strays:
+        output.aside(f"{stray.kind}: {stray.note}")
+    return int(problems or any(stray.problem for stray in strays))

@@ -67,7 +67,10 @@ class Aside(Struct, frozen=True):
 
 
 class Parser(NamedTuple):
-    """One version of one dialect. `family` names a decoded row, `event` a decoded payload, `side` a side file."""
+    """One version of one dialect. `family` names a decoded row, `event` a decoded payload, `side` a side file.
+
+    `blocks` lists what readers know inside rows, for the census.
+    """
 
     dialect: str
     version: int
@@ -77,6 +80,7 @@ class Parser(NamedTuple):
     hooks: Mapping[str, Reader]
     side: Callable[[str], str]
     files: Mapping[str, Reader]
+    blocks: Mapping[str, tuple[str, ...]] = {}
 
     def revise(self, version: int, **tables: Any) -> Parser:
         """The next version: tables given are laid over the ones there are, functions given take their place."""

@@ -40,7 +40,7 @@ _STYLES: Final = {
         "title": "bold",
         "warn": "yellow",
         "web": "cyan",
-        "write": "bright_yellow",
+        "write": "yellow",
     }.items()
 }
 _PLAIN: Final = str.maketrans(

@@ -1,0 +1,1 @@
+"""From observations to a session: pure functions of what was recorded."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from forensic import model
 from forensic.model import Frame, Node, Observation, Text
@@ -53,6 +54,6 @@ def ordered(items: list[Node]) -> list[Node]:
     for node in items:
         last = node.seen.at or last
         keys.append(last)
-    if all(one <= other for one, other in zip(keys, keys[1:], strict=False)):
+    if all(one <= other for one, other in pairwise(keys)):
         return items
     return [items[number] for number in sorted(range(len(items)), key=keys.__getitem__)]

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from forensic.model import FOLDED, Entry, Finding, Keeper, Observation, Parsed, Row, Session
+from forensic.model import FOLDED, Entry, Finding, Keeper, Observation, Parsed, Row, Session, Unreadable
 from forensic.replay.reconcile import reconcile
 from forensic.replay.summary import RowCount, summarize
 from forensic.replay.usage import Seen, aggregate
@@ -36,7 +36,7 @@ class Reads(Protocol):
         """All that one entry says; never empty, never an exception."""
 
 
-def play(
+def play(  # noqa: PLR0913 -- what stands in the head of a session document, by name
     entries: Iterable[Entry],
     parser: Reads,
     *,
@@ -72,7 +72,8 @@ def play(
         for number, turn in placed.turn_of.items()
     ]
     with_usage.sort(key=lambda item: item.observation.via is not None)
-    usage = aggregate(with_usage, without_usage=placed.without_usage)
+    unreadable = sum(type(one) is Unreadable for one in placed.aside)
+    usage = aggregate(with_usage, without_usage=placed.without_usage, unreadable=unreadable)
     return Session(
         harness=harness,
         session=session,

@@ -23,8 +23,8 @@ from forensic.model import (
     Outcome,
     Permission,
     Progress,
-    Proof,
     Prompt,
+    Proof,
     Ref,
     Response,
     SessionFrame,
@@ -181,7 +181,7 @@ class _House:
         """Make an observation evidence of a node."""
         node.prove(Proof(seen.ref, seen.part, kind_of(seen), basis, agreed))
 
-    def lay_aside(self, seen: Observation, turn: str | None = None) -> None:  # noqa: ARG002 -- a handler's shape
+    def lay_aside(self, seen: Observation, turn: str | None = None) -> None:
         """Keep an observation out of the tree."""
         self.laid_aside.append((self.number, seen))
 
@@ -297,7 +297,7 @@ class _House:
         else:
             self.repeat(seen)
 
-    def sign_of_call(self, seen: Progress | SetAside, turn: str | None) -> None:  # noqa: ARG002
+    def sign_of_call(self, seen: Progress | SetAside, turn: str | None) -> None:
         """Progress and spilled files prove their call and make no node."""
         node = self.calls.get(seen.call) if seen.call is not None else None
         if node is None:
@@ -330,7 +330,7 @@ class _House:
         else:
             self.own(seen, turn)
 
-    def start(self, seen: SubagentStart, turn: str | None) -> None:  # noqa: ARG002
+    def start(self, seen: SubagentStart, turn: str | None) -> None:
         """What an entry knows of a subagent."""
         self.subagents.told(seen)
 
@@ -343,17 +343,17 @@ class _House:
         else:
             self.prompts[key] = self.own(seen, turn)
 
-    def titled(self, seen: Title, turn: str | None) -> None:  # noqa: ARG002
+    def titled(self, seen: Title, turn: str | None) -> None:
         """A title is no event; which one the session bears is told at the end."""
         self.titles.append(seen)
         self.lay_aside(seen)
 
-    def mended(self, seen: Mended, turn: str | None) -> None:  # noqa: ARG002
+    def mended(self, seen: Mended, turn: str | None) -> None:
         """A mended row is read, and reported."""
         self.lay_aside(seen)
         self.find("mended", f"a row had to be mended to read it: {seen.reason}", seen.ref)
 
-    def unreadable(self, seen: Unreadable, turn: str | None) -> None:  # noqa: ARG002
+    def unreadable(self, seen: Unreadable, turn: str | None) -> None:
         """An unreadable stretch is kept in the bundle, and reported."""
         self.lay_aside(seen)
         self.find("unreadable", f"could not be read: {seen.reason}", seen.ref)
@@ -417,6 +417,7 @@ class _House:
             nodes.append(Node(seen=frame, children=items))
         return nodes
 
+
 def _outcome(request: Any, result: ToolResult) -> Outcome:
     word = result.outcome or ("unknown" if result.ok is None else "ok" if result.ok else "error")
     duration, measured = result.duration_ms, "reported"
@@ -424,7 +425,9 @@ def _outcome(request: Any, result: ToolResult) -> Outcome:
         measured = "clock"
         if request.at is not None and result.at is not None and result.at >= request.at:
             duration = round((result.at - request.at).total_seconds() * 1000)
-    return Outcome(outcome=word, duration_ms=duration, measured=measured if duration is not None else None, result=result)
+    return Outcome(
+        outcome=word, duration_ms=duration, measured=measured if duration is not None else None, result=result
+    )
 
 
 _Handler = Callable[[_House, Any, str | None], object]
@@ -447,8 +450,6 @@ _HANDLERS: dict[type[Observation], _Handler] = {
     Unmodelled: _House.lay_aside,
     Accounting: _House.lay_aside,
 }
-_NODELESS = frozenset({
-    Progress, SetAside, Skill, SubagentStart, Title, Mended, Unreadable, Unmodelled, Accounting
-})
+_NODELESS = frozenset({Progress, SetAside, Skill, SubagentStart, Title, Mended, Unreadable, Unmodelled, Accounting})
 _JOINS = frozenset({ToolResult, Progress, SetAside, Permission, HookRun, Skill})
 """Kinds that join a call by its id: placed once all calls are known."""

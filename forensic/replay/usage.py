@@ -35,6 +35,7 @@ _NO_STOP = "no stop reason on the last row of the message: the count may be a pl
 _NO_ID = "rows without message id and request id, counted one by one"
 _UNUSABLE = "usage that is no count of tokens"
 _NO_USAGE = "model messages without any usage"
+_NOT_READ = "stretches that could not be read and may have told some"
 
 
 class Seen(Struct):
@@ -59,10 +60,13 @@ class _Slot(Struct):
     unusable: bool = False
 
 
-def aggregate(seen: Iterable[Seen], *, without_usage: int = 0) -> dict[str, Any]:
-    """The usage section of the session document (docs/replay.md); `without_usage` counts messages that carry none."""
+def aggregate(seen: Iterable[Seen], *, without_usage: int = 0, unreadable: int = 0) -> dict[str, Any]:
+    """The usage section of the session document (docs/replay.md).
+
+    `without_usage` counts model messages that carry none, `unreadable` the stretches that may have held some.
+    """
     slots, raw, idless, unusable = _slots(seen)
-    total = _group(slots, without_usage)
+    total = _group(slots, without_usage, unreadable)
     own = [slot for slot in slots if not slot.by_row]
     return {
         "total": total,
@@ -72,7 +76,7 @@ def aggregate(seen: Iterable[Seen], *, without_usage: int = 0) -> dict[str, Any]
         "by_day": dict(sorted(_by(slots, lambda slot: slot.day or UNDATED).items())),
         "certainty": total["certainty"],
         "raw_vs_deduped": _ratio(raw, slots),
-        "from_progress": _group(own, 0),
+        "from_progress": _group(own),
         "idless_records": idless,
         "unusable_records": unusable,
     }
@@ -96,9 +100,7 @@ def _slots(seen: Iterable[Seen]) -> tuple[list[_Slot], int, int, int]:
     return list(slots.values()), raw, idless, unusable
 
 
-def _key(
-    usage: Usage, message_of: dict[str, str], slots: dict[tuple[str, str], _Slot], idless: int
-) -> tuple[str, str]:
+def _key(usage: Usage, message_of: dict[str, str], slots: dict[tuple[str, str], _Slot], idless: int) -> tuple[str, str]:
     request = usage.request
     if usage.message:
         key = ("message", usage.message)
@@ -161,33 +163,34 @@ def _by(slots: list[_Slot], name: Callable[[_Slot], str]) -> dict[str, dict[str,
     groups: dict[str, list[_Slot]] = {}
     for slot in slots:
         groups.setdefault(name(slot), []).append(slot)
-    return {key: _group(members, 0) for key, members in groups.items()}
+    return {key: _group(members) for key, members in groups.items()}
 
 
-def _group(slots: list[_Slot], without_usage: int) -> dict[str, Any]:
+def _group(slots: list[_Slot], without_usage: int = 0, unreadable: int = 0) -> dict[str, Any]:
     counts: dict[str, Any] = {}
     for number, field in enumerate(FIELDS):
         known = [count for slot in slots if (count := slot.counts[number]) is not None]
         # nothing said is unknown; nothing asked is zero
-        counts[field] = sum(known) if known or not (slots or without_usage) else None
+        counts[field] = sum(known) if known or not (slots or without_usage or unreadable) else None
     counts["calls"] = len(slots)
-    counts["certainty"] = _certainty(slots, without_usage)
+    counts["certainty"] = _certainty(slots, without_usage, unreadable)
     return counts
 
 
-def _certainty(slots: list[_Slot], without_usage: int) -> dict[str, Any]:
+def _certainty(slots: list[_Slot], without_usage: int, unreadable: int) -> dict[str, Any]:
     tallies = (
         ("lower_bound", _NO_STOP, sum(not slot.final and not slot.unusable for slot in slots)),
         ("inferred", _NO_ID, sum(slot.idless for slot in slots)),
         ("unknown", _UNUSABLE, sum(slot.unusable for slot in slots)),
         ("unknown", _NO_USAGE, without_usage),
+        ("unknown", _NOT_READ, unreadable),
     )
     reasons = [{"level": level, "reason": reason, "count": count} for level, reason, count in tallies if count]
     return {"level": _level({str(reason["level"]) for reason in reasons}, slots), "reasons": reasons}
 
 
 def _level(levels: set[str], slots: list[_Slot]) -> str:
-    if "unknown" in levels and not any(slot.counts[0] is not None or slot.counts[1] is not None for slot in slots):
+    if "unknown" in levels and not any(count is not None for slot in slots for count in slot.counts[:2]):
         return "unknown"
     if levels & {"unknown", "lower_bound"}:
         return "lower_bound"

@@ -17,12 +17,14 @@ ONE, TWO = b"1" * 40, b"2" * 64
 
 def test_a_branch_and_its_commit(lay: Lay) -> None:
     """From a folder below the top; a loose reference wins over a packed one."""
-    root = lay({
-        "r/.git/HEAD": b"ref: refs/heads/feature/x\n",
-        "r/.git/refs/heads/feature/x": ONE + b"\n",
-        "r/.git/packed-refs": b"# pack-refs with: peeled\n" + TWO + b" refs/heads/feature/x\n",
-        "r/a/b/c": b"",
-    })
+    root = lay(
+        {
+            "r/.git/HEAD": b"ref: refs/heads/feature/x\n",
+            "r/.git/refs/heads/feature/x": ONE + b"\n",
+            "r/.git/packed-refs": b"# pack-refs with: peeled\n" + TWO + b" refs/heads/feature/x\n",
+            "r/a/b/c": b"",
+        }
+    )
     expected = {"top": f"{root}/r", "head": "refs/heads/feature/x", "commit": ONE.decode()}
     assert repository(f"{root}/r/a/b") == {"cwd": f"{root}/r/a/b"} | expected
     (root / "r/.git/refs/heads/feature/x").unlink()
@@ -38,15 +40,17 @@ def test_a_detached_head_and_an_unborn_branch(lay: Lay) -> None:
 
 def test_worktrees_and_submodules(lay: Lay) -> None:
     """A file ``.git`` names the folder with HEAD, and ``commondir`` the one with the references."""
-    root = lay({
-        "w/x": b"",
-        "main/.git/HEAD": b"ref: refs/heads/main\n",
-        "main/.git/refs/heads/topic": ONE,
-        "main/.git/worktrees/w/HEAD": b"ref: refs/heads/topic\n",
-        "main/.git/worktrees/w/commondir": b"../..\n",
-        "main/sub/.git": b"gitdir: ../.git/modules/sub\n",
-        "main/.git/modules/sub/HEAD": TWO,
-    })
+    root = lay(
+        {
+            "w/x": b"",
+            "main/.git/HEAD": b"ref: refs/heads/main\n",
+            "main/.git/refs/heads/topic": ONE,
+            "main/.git/worktrees/w/HEAD": b"ref: refs/heads/topic\n",
+            "main/.git/worktrees/w/commondir": b"../..\n",
+            "main/sub/.git": b"gitdir: ../.git/modules/sub\n",
+            "main/.git/modules/sub/HEAD": TWO,
+        }
+    )
     (root / "w/.git").write_text(f"gitdir: {root}/main/.git/worktrees/w\n")
     assert repository(f"{root}/w") == {
         "cwd": f"{root}/w", "top": f"{root}/w", "head": "refs/heads/topic", "commit": ONE.decode(),
@@ -78,16 +82,18 @@ def test_what_is_no_reference_is_not_kept(head: bytes, lay: Lay) -> None:
 
 def test_links_pipes_and_chains_end(lay: Lay) -> None:
     """HEAD as a pipe or a link is not opened; references that name each other are followed five times."""
-    root = lay({
-        "loop/.git/HEAD": b"ref: refs/heads/a\n",
-        "loop/.git/refs/heads/a": b"ref: refs/heads/b\n",
-        "loop/.git/refs/heads/b": b"ref: refs/heads/a\n",
-        "chain/.git/HEAD": b"ref: refs/heads/a\n",
-        "chain/.git/refs/heads/a": b"ref: refs/heads/b\n",
-        "chain/.git/refs/heads/b": ONE,
-        "odd/.git/HEAD": b"ref: refs/heads/a\n",
-        "odd/.git/refs/heads/a": b"secret of mine\n",
-    })
+    root = lay(
+        {
+            "loop/.git/HEAD": b"ref: refs/heads/a\n",
+            "loop/.git/refs/heads/a": b"ref: refs/heads/b\n",
+            "loop/.git/refs/heads/b": b"ref: refs/heads/a\n",
+            "chain/.git/HEAD": b"ref: refs/heads/a\n",
+            "chain/.git/refs/heads/a": b"ref: refs/heads/b\n",
+            "chain/.git/refs/heads/b": ONE,
+            "odd/.git/HEAD": b"ref: refs/heads/a\n",
+            "odd/.git/refs/heads/a": b"secret of mine\n",
+        }
+    )
     for name in ("pipe", "link"):
         (root / name / ".git").mkdir(parents=True)
     os.mkfifo(root / "pipe/.git/HEAD")

@@ -33,15 +33,17 @@ def shapes(root: Path, *names: str) -> list[tuple[str, str, list[tuple[str, str,
 
 def test_a_session_with_everything_that_belongs_to_it(lay: Lay) -> None:
     """Main file, subagents at both depths, their meta files, spilled results, the journal of a workflow."""
-    root = lay({
-        f"{P}/s1.jsonl": row("s1", "queue-operation") + row("s1"),
-        f"{P}/s1/subagents/agent-a1.jsonl": AGENT,
-        f"{P}/s1/subagents/agent-a1.meta.json": b'{"agentType":"Explore"}',
-        f"{P}/s1/subagents/workflows/wf_1/agent-b2.jsonl": AGENT,
-        f"{P}/s1/subagents/workflows/wf_1/journal.jsonl": b'{"type":"started","agentId":"b2"}\n',
-        f"{P}/s1/tool-results/toolu_1.txt": b"long output",
-        f"{P}/s1/note": b"whatever",
-    })
+    root = lay(
+        {
+            f"{P}/s1.jsonl": row("s1", "queue-operation") + row("s1"),
+            f"{P}/s1/subagents/agent-a1.jsonl": AGENT,
+            f"{P}/s1/subagents/agent-a1.meta.json": b'{"agentType":"Explore"}',
+            f"{P}/s1/subagents/workflows/wf_1/agent-b2.jsonl": AGENT,
+            f"{P}/s1/subagents/workflows/wf_1/journal.jsonl": b'{"type":"started","agentId":"b2"}\n',
+            f"{P}/s1/tool-results/toolu_1.txt": b"long output",
+            f"{P}/s1/note": b"whatever",
+        }
+    )
     assert shapes(root) == [
         (
             "claude",
@@ -73,14 +75,16 @@ def test_a_session_with_everything_that_belongs_to_it(lay: Lay) -> None:
 
 def test_flat_subagents_go_to_the_session_their_rows_name(lay: Lay) -> None:
     """The old layout: beside the main file, tied to it by nothing but the session id."""
-    root = lay({
-        f"{P}/one.jsonl": row("s1"),
-        f"{P}/two.jsonl": row("s2"),
-        f"{P}/agent-06d3f2e0.jsonl": AGENT,
-        f"{P}/agent-16d3f2e0.jsonl": row("s2", isSidechain=True),
-        f"{P}/agent-26d3f2e0.jsonl": row("s3", isSidechain=True),
-        f"{P}/agent-36d3f2e0.jsonl": row("s3", isSidechain=True),
-    })
+    root = lay(
+        {
+            f"{P}/one.jsonl": row("s1"),
+            f"{P}/two.jsonl": row("s2"),
+            f"{P}/agent-06d3f2e0.jsonl": AGENT,
+            f"{P}/agent-16d3f2e0.jsonl": row("s2", isSidechain=True),
+            f"{P}/agent-26d3f2e0.jsonl": row("s3", isSidechain=True),
+            f"{P}/agent-36d3f2e0.jsonl": row("s3", isSidechain=True),
+        }
+    )
     assert shapes(root) == [
         (
             "claude",
@@ -97,11 +101,13 @@ def test_flat_subagents_go_to_the_session_their_rows_name(lay: Lay) -> None:
 
 def test_a_named_main_file_brings_its_flat_subagents_and_no_others(lay: Lay) -> None:
     """What lies beside a named file is looked at, but only its own session's files are taken."""
-    root = lay({
-        f"{P}/one.jsonl": row("s1"),
-        f"{P}/agent-06d3f2e0.jsonl": AGENT,
-        f"{P}/agent-26d3f2e0.jsonl": row("s3", isSidechain=True),
-    })
+    root = lay(
+        {
+            f"{P}/one.jsonl": row("s1"),
+            f"{P}/agent-06d3f2e0.jsonl": AGENT,
+            f"{P}/agent-26d3f2e0.jsonl": row("s3", isSidechain=True),
+        }
+    )
     assert shapes(root, f"{P}/one.jsonl") == [
         ("claude", "s1", [("main", "named", "one.jsonl"), ("agent-06d3f2e0", "session id", "agent-06d3f2e0.jsonl")])
     ]
@@ -109,12 +115,14 @@ def test_a_named_main_file_brings_its_flat_subagents_and_no_others(lay: Lay) -> 
 
 def test_a_named_subagent_file_is_just_that_file(lay: Lay) -> None:
     """Neither the main file nor its meta file comes with it, flat or nested."""
-    root = lay({
-        f"{P}/s1.jsonl": row("s1"),
-        f"{P}/agent-06d3f2e0.jsonl": AGENT,
-        f"{P}/s1/subagents/agent-a1.jsonl": AGENT,
-        f"{P}/s1/subagents/agent-a1.meta.json": b"{}",
-    })
+    root = lay(
+        {
+            f"{P}/s1.jsonl": row("s1"),
+            f"{P}/agent-06d3f2e0.jsonl": AGENT,
+            f"{P}/s1/subagents/agent-a1.jsonl": AGENT,
+            f"{P}/s1/subagents/agent-a1.meta.json": b"{}",
+        }
+    )
     assert shapes(root, f"{P}/agent-06d3f2e0.jsonl") == [
         ("claude", "s1", [("agent-06d3f2e0", "named", "agent-06d3f2e0.jsonl")])
     ]
@@ -133,11 +141,13 @@ def test_files_named_one_by_one_still_belong_together(lay: Lay) -> None:
 
 def test_subagents_whose_main_file_is_gone_are_a_session(lay: Lay) -> None:
     """With all that their session's folder holds; their rows name the session."""
-    root = lay({
-        f"{P}/gone/subagents/agent-a1.jsonl": AGENT,
-        f"{P}/gone/subagents/agent-a1.meta.json": b"{}",
-        f"{P}/gone/tool-results/x.txt": b"x",
-    })
+    root = lay(
+        {
+            f"{P}/gone/subagents/agent-a1.jsonl": AGENT,
+            f"{P}/gone/subagents/agent-a1.meta.json": b"{}",
+            f"{P}/gone/tool-results/x.txt": b"x",
+        }
+    )
     expected = [
         ("agent-a1", "walk", "gone/subagents/agent-a1.jsonl"),
         ("subagents/agent-a1.meta.json", "folder", "gone/subagents/agent-a1.meta.json"),
@@ -150,12 +160,14 @@ def test_subagents_whose_main_file_is_gone_are_a_session(lay: Lay) -> None:
 
 def test_rows_name_the_session_not_the_file(lay: Lay) -> None:
     """The first top-level key counts: no nested one, none in a string; without any the file's own name stands."""
-    root = lay({
-        "a.jsonl": row(None, "user", uuid="u", message={"sessionId": "no"}, text='"sessionId":"no"') + row("yes"),
-        "b.jsonl": row(None, "file-history-snapshot"),
-        "c.jsonl": row(None, "file-history-snapshot") * 300 + row("late") + row(None, "summary") * 900,
-        "d.jsonl": row(None, "summary", sessionId=7, leafUuid="x") + row("str"),
-    })
+    root = lay(
+        {
+            "a.jsonl": row(None, "user", uuid="u", message={"sessionId": "no"}, text='"sessionId":"no"') + row("yes"),
+            "b.jsonl": row(None, "file-history-snapshot"),
+            "c.jsonl": row(None, "file-history-snapshot") * 300 + row("late") + row(None, "summary") * 900,
+            "d.jsonl": row(None, "summary", sessionId=7, leafUuid="x") + row("str"),
+        }
+    )
     assert [(found.session, found.place.name) for found in find([root])] == [
         ("yes", "a.jsonl"), ("b", "b.jsonl"), ("c", "c.jsonl"), ("str", "d.jsonl"),
     ]  # fmt: skip
@@ -165,13 +177,15 @@ def test_rows_name_the_session_not_the_file(lay: Lay) -> None:
 
 def test_damaged_rows_do_not_hide_a_session(lay: Lay) -> None:
     """A byte order mark, CR LF, a run of NULs, a torn first row, bad UTF-8, a row nested 2,000 deep."""
-    root = lay({
-        "bom.jsonl": b"\xef\xbb\xbf" + row("s1").replace(b"\n", b"\r\n"),
-        "nul.jsonl": bytes(4096) + b"\n" + row("s2"),
-        "torn.jsonl": b'{"type":"user","sess\n' + row("s3"),
-        "utf8.jsonl": row("s4").replace(b'"user"', b'"user","x":"\xff"'),
-        "deep.jsonl": b'{"type":"user","sessionId":"no","m":' + b"[" * 2000 + b"]" * 2000 + b"}\n" + row("s5"),
-    })
+    root = lay(
+        {
+            "bom.jsonl": b"\xef\xbb\xbf" + row("s1").replace(b"\n", b"\r\n"),
+            "nul.jsonl": bytes(4096) + b"\n" + row("s2"),
+            "torn.jsonl": b'{"type":"user","sess\n' + row("s3"),
+            "utf8.jsonl": row("s4").replace(b'"user"', b'"user","x":"\xff"'),
+            "deep.jsonl": b'{"type":"user","sessionId":"no","m":' + b"[" * 2000 + b"]" * 2000 + b"}\n" + row("s5"),
+        }
+    )
     assert {found.place.stem: (found.harness, found.session) for found in find([root])} == {
         "bom": ("claude", "s1"), "nul": ("claude", "s2"), "torn": ("claude", "s3"), "utf8": ("claude", "s4"),
         "deep": ("claude", "s5"),
@@ -186,16 +200,18 @@ def test_a_first_row_of_megabytes_is_read_to_its_end(lay: Lay) -> None:
 
 def test_lists_and_other_files_are_no_sessions(lay: Lay) -> None:
     """History lists, indexes, journals, meta files, logs, empty files and text are passed over in a walk."""
-    root = lay({
-        ".claude/history.jsonl": b'{"display":"hi","sessionId":"s1"}\n',
-        ".claude/sessions-index.json": b"{}",
-        ".codex/session_index.jsonl": b'{"id":"x"}\n',
-        f"{P}/empty.jsonl": b"",
-        f"{P}/x/subagents/workflows/wf_1/journal.jsonl": b'{"type":"started"}\n',
-        f"{P}/text.jsonl": b"no json\n[1]\n",
-        "hooks.log": row("s1"),
-        "a.json": row("s1"),
-    })
+    root = lay(
+        {
+            ".claude/history.jsonl": b'{"display":"hi","sessionId":"s1"}\n',
+            ".claude/sessions-index.json": b"{}",
+            ".codex/session_index.jsonl": b'{"id":"x"}\n',
+            f"{P}/empty.jsonl": b"",
+            f"{P}/x/subagents/workflows/wf_1/journal.jsonl": b'{"type":"started"}\n',
+            f"{P}/text.jsonl": b"no json\n[1]\n",
+            "hooks.log": row("s1"),
+            "a.json": row("s1"),
+        }
+    )
     told: list[Finding] = []
     with pytest.raises(NoSession) as caught:
         find([root], report=told.append)
@@ -208,12 +224,14 @@ def test_lists_and_other_files_are_no_sessions(lay: Lay) -> None:
 
 def test_rows_of_no_known_harness_are_kept_as_unknown(lay: Lay) -> None:
     """One session a file in a walk; a file that is not called .jsonl only when it is named."""
-    root = lay({
-        "notes/session-7.jsonl": b'{"role":"user","text":"hi"}\n',
-        "gemini.jsonl": b'{"sessionId":"g","kind":"main"}\n' + b'{"type":"user","id":"1"}\n{"type":"gemini"}\n' * 9,
-        "torn.jsonl": b'{"type":"us',
-        "some.txt": b"user: hello\n",
-    })
+    root = lay(
+        {
+            "notes/session-7.jsonl": b'{"role":"user","text":"hi"}\n',
+            "gemini.jsonl": b'{"sessionId":"g","kind":"main"}\n' + b'{"type":"user","id":"1"}\n{"type":"gemini"}\n' * 9,
+            "torn.jsonl": b'{"type":"us',
+            "some.txt": b"user: hello\n",
+        }
+    )
     assert [(found.harness, found.session) for found in find([root])] == [
         ("unknown", "gemini"), ("unknown", "session-7"), ("unknown", "torn"),
     ]  # fmt: skip
@@ -230,12 +248,14 @@ def test_an_empty_file_is_captured_when_named(lay: Lay) -> None:
 
 def test_an_empty_main_file_of_subagents_is_their_main_file(lay: Lay) -> None:
     """Both layouts: a folder of its own, or flat files that name it."""
-    root = lay({
-        f"{P}/e1.jsonl": b"",
-        f"{P}/e1/subagents/agent-a1.jsonl": row("e1", isSidechain=True),
-        f"{P}/e2.jsonl": b"",
-        f"{P}/agent-06d3f2e0.jsonl": row("e2", isSidechain=True),
-    })
+    root = lay(
+        {
+            f"{P}/e1.jsonl": b"",
+            f"{P}/e1/subagents/agent-a1.jsonl": row("e1", isSidechain=True),
+            f"{P}/e2.jsonl": b"",
+            f"{P}/agent-06d3f2e0.jsonl": row("e2", isSidechain=True),
+        }
+    )
     assert [[piece.path.name for piece in found.pieces] for found in find([root])] == [
         ["e1.jsonl", "agent-a1.jsonl"], ["e2.jsonl", "agent-06d3f2e0.jsonl"],
     ]  # fmt: skip
@@ -288,6 +308,24 @@ def test_links_are_resolved_and_a_real_file_counts_once(lay: Lay) -> None:
     assert next(each for each in found if each.session == "s1").place == root / "real/s1.jsonl"
 
 
+def test_subagents_of_a_main_file_that_is_a_link(lay: Lay) -> None:
+    """The main file really lies elsewhere; the session id ties its subagents to it, and their meta files come along."""
+    root = lay(
+        {
+            "big-disk/s1.jsonl": row("s1"),
+            f"{P}/s1/subagents/agent-a1.jsonl": AGENT,
+            f"{P}/s1/subagents/agent-a1.meta.json": b"{}",
+        }
+    )
+    (root / P / "s1.jsonl").symlink_to(root / "big-disk/s1.jsonl")
+    (found,) = find([root / P])
+    assert [(piece.path.relative_to(root).as_posix(), piece.native_id, piece.parent) for piece in found.pieces] == [
+        ("big-disk/s1.jsonl", "s1", None),
+        (f"{P}/s1/subagents/agent-a1.jsonl", "a1", "main"),
+        (f"{P}/s1/subagents/agent-a1.meta.json", "agent-a1.meta.json", "agent-a1"),
+    ]
+
+
 def test_loops_and_links_upwards_end(lay: Lay) -> None:
     """A link to itself, to its own folder, to one above what was named: nothing outside is looked at."""
     root = lay({"outside.jsonl": row("no"), "walked/in/s1.jsonl": row("s1")})
@@ -310,6 +348,17 @@ def test_links_in_a_session_folder_are_refused(lay: Lay) -> None:
     assert [finding.note.removeprefix(f"{root}/{P}/s1/") for finding in told] == [
         "more is a link and was left out", "tool-results/b.txt is a link and was left out",
     ]  # fmt: skip
+
+
+def test_an_unpacked_recording_holds_no_transcripts(lay: Lay) -> None:
+    """Its rows were captured already; what lies beside them is looked at as ever."""
+    wrapped = b'{"ref":["main",1,0],"line":1,"row":{"type":"user","sessionId":"s1"}}\n'
+    root = lay({
+        "case/manifest.json": b"{}", "case/payloads.jsonl": b"", "case/bindings.jsonl": b'{"stream":"main"}\n',
+        "case/context.jsonl": b"{}\n", "case/transcripts/0001.jsonl": wrapped, "case/files/0001": b"{}",
+        "case/source/s1.jsonl": row("s1"),
+    })  # fmt: skip
+    assert [found.place for found in find([root])] == [root / "case/source/s1.jsonl"]
 
 
 def test_a_folder_that_happens_to_have_the_name_is_not_swept_up(lay: Lay) -> None:
@@ -363,12 +412,14 @@ def refuse(monkeypatch: pytest.MonkeyPatch, name: str, refused: Path) -> None:
 
 def test_two_subagents_of_one_name_get_two_streams(lay: Lay) -> None:
     """Odd characters are replaced in the stream's name only; the native id stays as it is."""
-    root = lay({
-        f"{P}/s1.jsonl": row("s1"),
-        f"{P}/s1/subagents/agent-x.jsonl": AGENT,
-        f"{P}/s1/subagents/workflows/w/agent-x.jsonl": AGENT,
-        f"{P}/s1/subagents/agent-a b\u00e9.jsonl": AGENT,
-    })
+    root = lay(
+        {
+            f"{P}/s1.jsonl": row("s1"),
+            f"{P}/s1/subagents/agent-x.jsonl": AGENT,
+            f"{P}/s1/subagents/workflows/w/agent-x.jsonl": AGENT,
+            f"{P}/s1/subagents/agent-a b\u00e9.jsonl": AGENT,
+        }
+    )
     (found,) = find([root])
     assert [(piece.stream, piece.native_id) for piece in found.pieces[1:]] == [
         ("agent-a_b_", "a b\u00e9"), ("agent-x", "x"), ("agent-x.2", "x"),

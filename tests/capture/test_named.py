@@ -21,7 +21,7 @@ from forensic.bundle import Bundle, open_bundle, seal
 from forensic.capture import tail
 from forensic.capture.discover import Found, find
 from forensic.capture.keys import Keys
-from forensic.capture.named import follows, record
+from forensic.capture.named import follows, record, unchanged
 from forensic.errors import NotReadable, WriteFailed
 from forensic.harness import HARNESSES
 from forensic.jsonio import canonical
@@ -74,12 +74,14 @@ def test_the_manifest_of_a_session(lay: Lay, tmp_path: Path) -> None:
     """Every field, exactly; and the file holds what was returned."""
     main = row("s1", version="2.1.0", cwd="/nowhere") + row("s1", version="2.1.1") + b'{"torn'
     agent = row("s1", isSidechain=True, version="2.0.9")
-    root = lay({
-        f"{P}/s1.jsonl": main,
-        f"{P}/s1/subagents/agent-a1.jsonl": agent,
-        f"{P}/s1/subagents/agent-a1.meta.json": b"{}",
-        f"{P}/s1/tool-results/t.txt": b"long",
-    })
+    root = lay(
+        {
+            f"{P}/s1.jsonl": main,
+            f"{P}/s1/subagents/agent-a1.jsonl": agent,
+            f"{P}/s1/subagents/agent-a1.meta.json": b"{}",
+            f"{P}/s1/tool-results/t.txt": b"long",
+        }
+    )
     out = tmp_path / "out"
     (found,) = find([root])
     manifest = record(found, out, started=BEGAN, now=clock)
@@ -137,11 +139,13 @@ def test_the_manifest_of_a_session(lay: Lay, tmp_path: Path) -> None:
 
 def test_the_timeline_and_bindings_of_a_session(lay: Lay, tmp_path: Path) -> None:
     """Rows, side files with their streams, no payload, and one binding for each generation with rows."""
-    root = lay({
-        f"{P}/s1.jsonl": row("s1") + b"\r\n",
-        f"{P}/s1/subagents/agent-a1.jsonl": b"",
-        f"{P}/s1/subagents/agent-a1.meta.json": b"{}\n",
-    })
+    root = lay(
+        {
+            f"{P}/s1.jsonl": row("s1") + b"\r\n",
+            f"{P}/s1/subagents/agent-a1.jsonl": b"",
+            f"{P}/s1/subagents/agent-a1.meta.json": b"{}\n",
+        }
+    )
     bundle = take(find([root])[0], tmp_path / "out")
     entries = list(bundle.timeline())
     assert [type(entry) for entry in entries] == [SideFile, Row, Row]
@@ -221,15 +225,17 @@ def test_a_torn_last_row_is_partial(last: bytes, tmp_path: Path) -> None:
 def test_versions_and_folders_are_top_level_keys_only(lay: Lay, tmp_path: Path) -> None:
     """Not in a nested object, not in a string, not a number; each once, in the order first seen."""
     nested = {"version": "9.9.9", "cwd": "/nested"}
-    root = lay({
-        "s1.jsonl": row("s1", message=nested, text='"version":"8.8.8"', version="2.1.0")
-        + row("s1", version=3)
-        + row("s1", result=nested, version="2.1.0")
-        + b'{"sessionId":"s1", "version" : "2.1.2" ,"type":"user"}\r\n'
-        + b'{"version":"torn'
-        + b"\n"
-        + row("s1", version="2.1.\u00e9"),
-    })
+    root = lay(
+        {
+            "s1.jsonl": row("s1", message=nested, text='"version":"8.8.8"', version="2.1.0")
+            + row("s1", version=3)
+            + row("s1", result=nested, version="2.1.0")
+            + b'{"sessionId":"s1", "version" : "2.1.2" ,"type":"user"}\r\n'
+            + b'{"version":"torn'
+            + b"\n"
+            + row("s1", version="2.1.\u00e9"),
+        }
+    )
     assert take(find([root])[0], tmp_path / "out").manifest.producer_versions == ("2.1.0", "2.1.2", "2.1.\u00e9")
 
 
@@ -399,6 +405,31 @@ def test_another_copy_of_a_session_is_not_taken_for_a_later_state(lay: Lay, tmp_
     second = take(find([root / "b"])[0], tmp_path / "2", first)
     assert content(second) == {("main", 1): row("s1", n=2)}
     assert second.manifest.supersedes == ()
+
+
+def test_whether_anything_is_new(lay: Lay, tmp_path: Path) -> None:
+    """One byte more, another byte, a new file, a file that cannot be read: yes. A touch, a lost file: no."""
+    files = {f"{P}/s1.jsonl": row("s1"), f"{P}/s1/a.json": b"a", f"{P}/s1/b.json": b"b"}
+    root = lay(files)
+    manifest = take(find([root])[0], tmp_path / "1").manifest
+
+    def told(name: str, content: bytes | None) -> bool:
+        path = root / P / name
+        path.unlink(missing_ok=True)
+        if content is not None:
+            path.write_bytes(content)
+        answer = unchanged(find([root])[0], manifest)
+        path.unlink(missing_ok=True)
+        lay(files)
+        return answer
+
+    assert [told("s1.jsonl", row("s1")), told("s1/a.json", None)] == [True, True]
+    changes = [("s1.jsonl", row("s1") + b"x"), ("s1.jsonl", row("s1")[:-1] + b"x"), ("s1/a.json", b"aa"),
+               ("s1/c.json", b""), ("agent-1234567.jsonl", row("s1"))]  # fmt: skip
+    assert [told(*change) for change in changes] == [False] * 5
+    found = find([root])[0]
+    (root / P / "s1/a.json").unlink()
+    assert not unchanged(found, manifest)
 
 
 def test_nothing_is_built_on_a_redacted_or_salvaged_bundle(lay: Lay, tmp_path: Path) -> None:

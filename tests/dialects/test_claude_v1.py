@@ -56,7 +56,9 @@ def told(body: dict[str, Any], stream: str = "main") -> list[dict[str, Any]]:
 
 
 def assistant(*content: Any, **more: Any) -> dict[str, Any]:
-    row = {key: more.pop(key) for key in ("requestId", "isApiErrorMessage", "apiErrorStatus") if key in more}
+    row: dict[str, Any] = {
+        key: more.pop(key) for key in ("requestId", "isApiErrorMessage", "apiErrorStatus") if key in more
+    }
     return {"type": "assistant", "message": {"id": "msg_1", "model": "opus", "content": list(content), **more}, **row}
 
 

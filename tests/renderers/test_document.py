@@ -8,6 +8,7 @@ import json
 from datetime import UTC, datetime
 
 from forensic.model import (
+    FOLDED,
     Basis,
     Finding,
     Node,
@@ -23,7 +24,6 @@ from forensic.model import (
     ToolResult,
     Unmodelled,
 )
-from forensic.model import FOLDED
 from forensic.renderers import document
 
 
@@ -72,8 +72,18 @@ def written(given: Session) -> bytes:
 def test_the_document_has_its_keys_in_the_documented_order() -> None:
     """Top-level keys are a promise."""
     assert list(json.loads(written(session(small())))) == [
-        "schema", "harness", "session", "producer", "parser_version", "replay_version", "content_id", "usage",
-        "summary", "tree", "aside", "findings",
+        "schema",
+        "harness",
+        "session",
+        "producer",
+        "parser_version",
+        "replay_version",
+        "content_id",
+        "usage",
+        "summary",
+        "tree",
+        "aside",
+        "findings",
     ]
 
 
@@ -116,8 +126,11 @@ def test_bindings_name_a_place_for_every_observation() -> None:
     """Nodes, evidence and what was laid aside, one line each."""
     lines = [json.loads(line) for line in document.bindings(session(small()))]
     assert [(line["kind"], line["place"]) for line in lines] == [
-        ("tool_request", "node"), ("tool_result", "evidence"), ("response", "node"),
-        ("unmodelled", "aside"), ("unmodelled", "aside"),
+        ("tool_request", "node"),
+        ("tool_result", "evidence"),
+        ("response", "node"),
+        ("unmodelled", "aside"),
+        ("unmodelled", "aside"),
     ]
     assert lines[1]["owner"] == {"kind": "tool_request", "ref": ["main", 1, 0], "part": 0, "id": "c"}
     assert (lines[1]["basis"], lines[1]["agreed"]) == ("exact", ["call"])

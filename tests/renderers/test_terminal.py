@@ -265,7 +265,7 @@ def test_deep_session() -> None:
 @pytest.mark.slow
 def test_large_session_streams() -> None:
     """A large session is printed as it is walked: the first lines are out long before the last are made."""
-    many = session(*everything().tree.children * 400)
+    many = session(*list(everything().tree.children) * 400)
     times: list[float] = []
 
     class Page(io.StringIO):

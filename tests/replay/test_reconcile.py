@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from score import at, outline, ref, replay, text, usage
@@ -377,7 +379,7 @@ def anything(draw: st.DrawFn) -> list[Observation]:
     """Observations with colliding ids, in any order."""
     made: list[Observation] = []
     for number in range(draw(st.integers(0, 12))):
-        base = {
+        base: dict[str, Any] = {
             "ref": ref(number),
             "agent": draw(agents),
             "id": draw(names),
@@ -389,21 +391,23 @@ def anything(draw: st.DrawFn) -> list[Observation]:
         words = text(draw(st.sampled_from(["p", "q"])))
         made.append(
             draw(
-                st.sampled_from([
-                    Prompt(**base, text=words),
-                    Injected(**base, text=words, source="task-notification"),
-                    Thought(**base, opaque=True),
-                    Response(**base, text=words),
-                    ToolRequest(**base, name="T", call=call),
-                    ToolResult(**base, call=call, ok=True, spawned=draw(st.sampled_from([None, "a", "b"]))),
-                    Progress(**base, family="f", call=call),
-                    Permission(**base, decision="d", call=call),
-                    Skill(**base, name="s", stage="loaded", call=call),
-                    SubagentStart(**base, spawned=draw(st.sampled_from(["a", "b"])), call=call),
-                    Unmodelled(**base, family="u"),
-                    SetAside(**base, family="v", call=call),
-                    SystemPrompt(**base, text=words),
-                ])
+                st.sampled_from(
+                    [
+                        Prompt(**base, text=words),
+                        Injected(**base, text=words, source="task-notification"),
+                        Thought(**base, opaque=True),
+                        Response(**base, text=words),
+                        ToolRequest(**base, name="T", call=call),
+                        ToolResult(**base, call=call, ok=True, spawned=draw(st.sampled_from([None, "a", "b"]))),
+                        Progress(**base, family="f", call=call),
+                        Permission(**base, decision="d", call=call),
+                        Skill(**base, name="s", stage="loaded", call=call),
+                        SubagentStart(**base, spawned=draw(st.sampled_from(["a", "b"])), call=call),
+                        Unmodelled(**base, family="u"),
+                        SetAside(**base, family="v", call=call),
+                        SystemPrompt(**base, text=words),
+                    ]
+                )
             )
         )
     return made

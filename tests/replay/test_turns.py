@@ -42,9 +42,7 @@ def test_two_prompts_with_one_turn_id_are_one_turn() -> None:
 
 def test_a_prompt_queued_into_a_running_turn_opens_none() -> None:
     """It was delivered in the middle of it."""
-    session = replay(
-        Prompt(ref=ref(0), text=text("a")), Prompt(ref=ref(1), text=text("also"), source="queued")
-    )
+    session = replay(Prompt(ref=ref(0), text=text("a")), Prompt(ref=ref(1), text=text("also"), source="queued"))
     assert turns(session) == [("derived-1", 1, None, 2)]
 
 

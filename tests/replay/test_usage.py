@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from score import at, ref, replay, text, usage
 
-from forensic.model import Accounting, Prompt, Response, Session, Usage
+from forensic.model import Accounting, Prompt, Response, Session, Unreadable, Usage
 from forensic.replay.usage import FIELDS
 
 
@@ -93,6 +93,16 @@ def test_messages_without_any_usage_leave_the_total_unknown() -> None:
     assert reasons(session.usage) == [("unknown", 1)]
 
 
+def test_a_stretch_that_could_not_be_read_may_have_told_more() -> None:
+    """What was counted is then a lower bound; with nothing counted nothing is known."""
+    stub = Unreadable(ref=ref(9), reason="cut-record")
+    session = replay(row(0, usage("m1", 5)), stub)
+    assert session.usage["total"]["output_tokens"] == 5
+    assert session.usage["certainty"]["level"] == "lower_bound"
+    assert reasons(session.usage) == [("unknown", 1)]
+    assert replay(stub).usage["total"]["output_tokens"] is None
+
+
 def test_a_synthetic_reply_was_not_paid_for() -> None:
     """The client's own words are no model call."""
     session = replay(Response(ref=ref(0), step="m1", text=text("error"), synthetic=True))
@@ -146,8 +156,13 @@ tokens = st.one_of(st.none(), st.integers(0, 50))
 @given(
     st.lists(
         st.builds(
-            usage, ids, tokens, request=st.sampled_from(["r1", "r2", None]), input_tokens=tokens,
-            model=st.sampled_from(["x", "y", None]), final=st.booleans(),
+            usage,
+            ids,
+            tokens,
+            request=st.sampled_from(["r1", "r2", None]),
+            input_tokens=tokens,
+            model=st.sampled_from(["x", "y", None]),
+            final=st.booleans(),
         ),
         max_size=12,
     ),
@@ -156,16 +171,18 @@ tokens = st.one_of(st.none(), st.integers(0, 50))
 @settings(max_examples=300, deadline=None)
 def test_every_grouping_adds_up_to_the_total(told: list[Usage], data: st.DataObject) -> None:
     """Field by field, whatever the ids do."""
-    session: Session = replay(*(
-        row(
-            number,
-            one,
-            agent=data.draw(st.sampled_from([None, "a", "sidechain"])),
-            via=data.draw(st.sampled_from([None, "progress"])),
-            at=data.draw(st.sampled_from([None, at(1)])),
+    session: Session = replay(
+        *(
+            row(
+                number,
+                one,
+                agent=data.draw(st.sampled_from([None, "a", "sidechain"])),
+                via=data.draw(st.sampled_from([None, "progress"])),
+                at=data.draw(st.sampled_from([None, at(1)])),
+            )
+            for number, one in enumerate(told)
         )
-        for number, one in enumerate(told)
-    ))
+    )
     total = session.usage["total"]
     for grouping in ("by_model", "by_agent", "by_turn", "by_day"):
         groups = session.usage[grouping].values()

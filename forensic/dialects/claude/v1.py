@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from forensic.dialects.claude.v1_assistant import assistant, read_assistant
+from forensic.dialects.claude.v1_assistant import BLOCKS, assistant, read_assistant
 from forensic.dialects.claude.v1_common import Body, aside, base, mapping, text_or_none
 from forensic.dialects.claude.v1_events import ATTACHMENTS, SYSTEM
-from forensic.dialects.claude.v1_user import read_user, user
-from forensic.dialects.parser import UNTYPED, Parser, Reader, native
+from forensic.dialects.claude.v1_user import USER_BLOCKS, read_user, user
+from forensic.dialects.parser import UNTYPED, Aside, Parser, Reader, native
 from forensic.jsonio import NotJson, decode
 from forensic.model import (
     Accounting,
@@ -69,7 +69,7 @@ def _side(native_id: str) -> str:
 
 
 def _progress(family: str) -> Reader:
-    def read(row: Row, body: Body, keep: Keeper) -> Iterable[Observation]:  # noqa: ARG001
+    def read(row: Row, body: Body, keep: Keeper) -> Iterable[Observation]:
         return (Progress(**base(row, body), family=family, call=text_or_none(body.get("parentToolUseID"))),)
 
     return read
@@ -132,7 +132,7 @@ def _cost_state(row: Row, body: Body, keep: Keeper) -> Iterable[Observation]:
 # --- side files -------------------------------------------------------------------------------------------------------
 
 
-def _subagent_meta(file: SideFile, body: Body, keep: Keeper) -> Iterable[Observation]:  # noqa: ARG001
+def _subagent_meta(file: SideFile, body: Body, keep: Keeper) -> Iterable[Observation]:
     folders, name = _path(file)
     yield SubagentStart(
         ref=file.ref,
@@ -145,7 +145,7 @@ def _subagent_meta(file: SideFile, body: Body, keep: Keeper) -> Iterable[Observa
     )
 
 
-def _workflow_journal(file: SideFile, body: Body, keep: Keeper) -> Iterable[Observation]:  # noqa: ARG001
+def _workflow_journal(file: SideFile, body: Body, keep: Keeper) -> Iterable[Observation]:
     """Which subagents belong to a workflow; one without a .meta.json is told of nowhere else."""
     workflow = _workflow(_path(file)[0])
     found = False
@@ -162,10 +162,10 @@ def _workflow_journal(file: SideFile, body: Body, keep: Keeper) -> Iterable[Obse
         yield SetAside(ref=file.ref, family="workflow-journal")
 
 
-def _tool_result_file(file: SideFile, body: Body, keep: Keeper) -> Iterable[Observation]:  # noqa: ARG001
-    """A result that was too long for its row; the file is named for the call, or for something else."""
+def _spilled(file: SideFile, body: Body) -> Body:
+    """Which call a result that was too long for its row answers: the file is named for it, or for something else."""
     stem = _path(file)[1].partition(".")[0]
-    yield SetAside(ref=file.ref, family="tool-result-file", call=stem if stem.startswith(_CALL_IDS) else None)
+    return {"ref": file.ref, "call": stem if stem.startswith(_CALL_IDS) else None}
 
 
 _CALL_IDS: Final = ("call_", "srvtoolu_", "toolu_", "tooluse_")
@@ -240,7 +240,8 @@ PARSER: Final = Parser(
     side=_side,
     files={
         "subagent-meta": _subagent_meta,
-        "tool-result-file": _tool_result_file,
+        "tool-result-file": Aside("tool-result-file", _spilled),
         "workflow-journal": _workflow_journal,
     },
+    blocks={"assistant": tuple(sorted(BLOCKS)), "user": USER_BLOCKS},
 )

@@ -99,7 +99,7 @@ def _thought(fields: Body, block: Body, keep: Keeper) -> Iterable[Observation]:
     return (Thought(**fields, opaque=True, signature_chars=signature),)
 
 
-def _redacted_thought(fields: Body, block: Body, keep: Keeper) -> Iterable[Observation]:  # noqa: ARG001
+def _redacted_thought(fields: Body, block: Body, keep: Keeper) -> Iterable[Observation]:
     return (Thought(**fields, opaque=True, redacted=True),)
 
 

@@ -41,18 +41,18 @@ __all__ = ["ATTACHMENTS", "SYSTEM"]
 # --- system -----------------------------------------------------------------------------------------------------------
 
 
-def _turn_duration(row: Row, body: Body, keep: Keeper) -> Iterable[Observation]:  # noqa: ARG001
+def _turn_duration(row: Row, body: Body, keep: Keeper) -> Iterable[Observation]:
     yield TurnEnd(**base(row, body), duration_ms=number(body.get("durationMs")))
 
 
-def _compact_boundary(row: Row, body: Body, keep: Keeper) -> Iterable[Observation]:  # noqa: ARG001
+def _compact_boundary(row: Row, body: Body, keep: Keeper) -> Iterable[Observation]:
     told = mapping(body.get("compactMetadata"))
     yield Compaction(
         **base(row, body), trigger=text_or_none(told.get("trigger")), before_tokens=whole(told.get("preTokens"))
     )
 
 
-def _microcompact_boundary(row: Row, body: Body, keep: Keeper) -> Iterable[Observation]:  # noqa: ARG001
+def _microcompact_boundary(row: Row, body: Body, keep: Keeper) -> Iterable[Observation]:
     told = mapping(body.get("microcompactMetadata"))
     yield Compaction(
         **base(row, body),

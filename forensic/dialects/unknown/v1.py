@@ -19,7 +19,7 @@ def _event(payload: Payload, body: dict[str, Any]) -> str:
     return native(payload.argv[-1] if payload.argv else body.get("hook_event_name"))
 
 
-def _side(native_id: str) -> str:  # noqa: ARG001 -- every side file is the same to us
+def _side(native_id: str) -> str:
     return "side-file"
 
 
