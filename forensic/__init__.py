@@ -4,8 +4,6 @@
 imported when it is first asked for, so that ``import forensic`` costs next to nothing.
 """
 
-from __future__ import annotations
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from forensic.errors import ForensicError as ForensicError

@@ -302,6 +302,8 @@ def read_frame(stream: BinaryIO, first: bytes, number: int, at: int, limits: Lim
     try:
         if len(first) < 5:
             take(5)
+        if first[:4] != zstd.MAGIC:
+            raise Defect("something else stands where a frame should begin", frame=number, at=at)
         head = first + take(zstd.header_length(first) - 5)
         size = _judge(zstd.header(head), limits)
     except zstd.NotZstd as error:
@@ -374,7 +376,7 @@ def read_range(stream: BinaryIO, start: int, size: int, limits: Limits = LIMITS)
     index = bisect.bisect_right(content, start) - 1
     here = content[index] if index < len(content) else start
     while here < start + size:
-        if index + 1 >= len(content):
+        if index + 2 >= len(content):  # the last entry is the seal's
             raise Defect("the seek table ends before its archive")
         stream.seek(stored[index])
         frame = read_frame(stream, stream.read(5), index + 1, stored[index], limits)

@@ -656,7 +656,9 @@ class Node(Struct, kw_only=True):
     def prove(self, proof: Proof) -> None:
         """Add a piece of evidence."""
         # most nodes never have any: one shared empty tuple spares a large session two lists a node
-        if isinstance(self.evidence, list):
+        if not self.evidence:
+            self.evidence = (proof,)
+        elif isinstance(self.evidence, list):
             self.evidence.append(proof)
         else:
             self.evidence = [*self.evidence, proof]

@@ -1,31 +1,22 @@
-"""Recording: open a bundle, replay it, verify it; capture sessions and seal them with their verdict.
-
-The one place where capture, dialects and replay meet.
-"""
+"""Recording: open a bundle, replay it, verify it. The place where bundles, dialects and replay meet."""
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from forensic.archive import Archive
-from forensic.bundle import Bundle, content_id_of, open_bundle, seal
-from forensic.capture.discover import Found, find
-from forensic.capture.named import follows, record, unchanged
+from forensic.bundle import Bundle, open_bundle
 from forensic.dialects.registry import parser, unverified
-from forensic.errors import Damaged, NewerFormat, NoSuchParser
-from forensic.jsonio import canonical
+from forensic.errors import Damaged, NoSuchParser
 from forensic.model import FOLDED, WHOLE, Finding, Manifest, Node, Parsed, Session
 from forensic.renderers import document
 from forensic.replay.player import REPLAY_VERSION, play
 
-__all__ = ["Captured", "Recording", "Report", "Verdict", "capture", "open_recording"]
+__all__ = ["Recording", "Report", "Verdict", "judge", "open_recording"]
 
 Progress = Callable[[int], None]
 """Told of bytes done since the last call."""
@@ -53,19 +44,6 @@ class Report(Struct, frozen=True, kw_only=True):
     ok: bool
     damaged: bool
     findings: tuple[Finding, ...]
-
-
-class Captured(Struct, frozen=True, kw_only=True, omit_defaults=False):
-    """One session after its capture. `state` is sealed, unchanged or superseding."""
-
-    bundle: str
-    content_id: str
-    harness: str
-    session: str
-    rows: int
-    state: str
-    supersedes: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
 
 
 class Recording:
@@ -209,72 +187,3 @@ def _known_before(manifest: Manifest) -> Iterator[Finding]:
     if manifest.salvaged_from is not None:
         lost = len(manifest.salvaged_from.lost)
         yield Finding(kind="salvaged", note=f"salvaged from a damaged bundle; {lost} members are lost")
-
-
-def capture(  # noqa: PLR0913 -- all but two are asked for by name
-    paths: Sequence[Path],
-    archive: Archive,
-    *,
-    harness: str | None = None,
-    verdict: bool = True,
-    found: Callable[[int], None] | None = None,
-    report: Callable[[Finding], None] = lambda _: None,
-) -> Iterator[Captured]:
-    """Seal every session below the named paths.
-
-    `found` is told how many there are before the first is done, `report` of trouble that belongs to no session.
-    """
-    sessions = find(paths, harness, report=report)
-    if found is not None:
-        found(len(sessions))
-    for session in sessions:
-        yield _capture(session, archive, verdict=verdict)
-
-
-def _capture(found: Found, archive: Archive, *, verdict: bool) -> Captured:
-    findings: list[Finding] = list(found.findings)
-    previous = archive.newest(found.harness, found.session, lambda manifest: follows(found, manifest))
-    if previous is not None and unchanged(found, previous.manifest):
-        return _captured(previous.path, previous.content_id, previous.manifest, "unchanged", findings)
-    with archive.workspace() as directory:
-        manifest = record(found, directory, previous, report=findings.append)
-        content_id = content_id_of(manifest.evidence)
-        target = archive.path_of(found.harness, content_id)
-        if target.exists():
-            return _captured(target, content_id, manifest, "unchanged", findings)
-        if verdict:
-            findings.extend(_record_verdict(directory))
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        seal(directory, target)
-        state = "superseding" if manifest.supersedes else "sealed"
-        return _captured(target, content_id, manifest, state, findings)
-
-
-def _captured(bundle: Path, content_id: str, manifest: Manifest, state: str, findings: list[Finding]) -> Captured:
-    return Captured(
-        bundle=str(bundle),
-        content_id=content_id,
-        harness=manifest.harness,
-        session=manifest.session,
-        rows=sum(generation.rows for source in manifest.sources for generation in source.generations),
-        state=state,
-        supersedes=manifest.supersedes if state == "superseding" else (),
-        findings=tuple(findings),
-    )
-
-
-def _record_verdict(directory: Path) -> tuple[Finding, ...]:
-    """Replay the recording and write what came of it; a parser's failure must not cost the evidence."""
-    try:
-        recorded: Any = judge(open_recording(directory).replay())
-    except (Damaged, NewerFormat):
-        raise
-    except Exception as error:  # noqa: BLE001 -- sealed without a verdict, and said so
-        note = f"replay failed ({type(error).__name__}: {error}); sealed without a verdict"
-        return (Finding(kind="no-verdict", note=note, problem=True),)
-    target = directory / "recorded.json"
-    with contextlib.suppress(FileNotFoundError):
-        target.unlink()
-    target.touch(mode=0o600)
-    target.write_bytes(canonical(recorded) + b"\n")
-    return ()

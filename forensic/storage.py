@@ -82,7 +82,8 @@ class SealedFile:
 
     def pieces(self, pool: Executor | None = None) -> Iterator[Piece]:
         """All members, strictly read: see `forensic.container.read`."""
-        with self._path.open("rb", buffering=_CHUNK) as stream:
+        buffer = min(_CHUNK, max(512, self._path.stat().st_size))
+        with self._path.open("rb", buffering=buffer) as stream:
             for pieces in read(stream, pool=pool):
                 yield from pieces
 

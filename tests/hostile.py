@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 import zstandard
-
 from bundles import lines, members, payload
+
 from forensic.jsonio import canonical
 
 SEAL_HEAD = b"\x5b\x2a\x4d\x18" + struct.pack("<I", 40) + b"FRSEAL1\0"

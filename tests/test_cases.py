@@ -17,8 +17,9 @@ from golden_extension import document_of
 from forensic.archive import Archive
 from forensic.bundle import open_bundle
 from forensic.dialects.registry import parser
+from forensic.intake import capture
 from forensic.model import Mended, Observation, Row, Unreadable
-from forensic.recording import Recording, capture, open_recording
+from forensic.recording import Recording, open_recording
 
 CASES = Path(__file__).parent.parent.parent / "shared" / "cases"
 pytestmark = pytest.mark.skipif(not CASES.is_dir(), reason="../shared/cases is not there")

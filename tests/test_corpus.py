@@ -21,8 +21,9 @@ import pytest
 from golden_extension import document_of
 
 from forensic.archive import Archive
+from forensic.intake import capture
 from forensic.model import Node, Observation, Row, Session, ToolRequest, Unmodelled, Unreadable
-from forensic.recording import capture, open_recording
+from forensic.recording import open_recording
 
 CORPUS = Path(__file__).parent.parent.parent / "shared" / "corpus"
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not CORPUS.is_dir(), reason="../shared/corpus is not there")]

@@ -37,6 +37,7 @@ FLOORS = {
     "superset": 30,
     "archive": 40,
     "recording": 41,
+    "intake": 42,
     "cli": 50,
     "demo": 50,
 }

@@ -7,11 +7,11 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+from hostile import CASES, bundle_of, honest, listed
 
 import forensic.errors
 from forensic.bundle import open_bundle
 from forensic.errors import Damaged, ForensicError, NewerFormat
-from hostile import CASES, bundle_of, honest, listed
 
 AT = re.compile(r"at byte \d+")
 

@@ -3,8 +3,6 @@
 What needs no command is answered at once from ``help.txt``; only a command brings typer and its own modules in.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

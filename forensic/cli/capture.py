@@ -10,8 +10,8 @@ import typer
 from forensic.archive import Archive, default_root
 from forensic.cli import output
 from forensic.cli.options import ArchiveFolder, AsJson, NoVerdict
+from forensic.intake import capture
 from forensic.model import Finding
-from forensic.recording import capture
 
 EXAMPLE = "  forensic capture ~/.claude/projects\n  forensic capture session.jsonl --json"
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import Protocol
+from itertools import chain
+from typing import Any, Protocol
 
 import msgspec
 
@@ -52,12 +53,9 @@ def chunks(session: Session) -> Iterator[bytes]:
         "parser_version": session.parser.version,
         "replay_version": session.replay_version,
         "content_id": session.content_id,
-        "usage": session.usage,
-        "summary": session.summary,
     }
     buffer = bytearray(_encoder.encode(head)[:-1])
-    buffer += b',"tree":'
-    for piece in _tree(session.tree):
+    for piece in chain(_map("usage", session.usage), _map("summary", session.summary), _tree(session.tree)):
         buffer += piece
         if len(buffer) >= _FLUSH:
             yield bytes(buffer)
@@ -73,8 +71,24 @@ def chunks(session: Session) -> Iterator[bytes]:
     yield bytes(buffer)
 
 
+def _map(name: str, fields: dict[str, Any]) -> Iterator[bytes]:
+    """A map of the head, field by field, and long ones item by item."""
+    yield b',"%b":{' % name.encode()
+    for number, (key, value) in enumerate(fields.items()):
+        yield b"%b%b:" % (b"," if number else b"", _encoder.encode(key))
+        if isinstance(value, list):
+            yield b"["
+            for place, item in enumerate(value):
+                yield (b"," if place else b"") + _encoder.encode(item)
+            yield b"]"
+        else:
+            yield _encoder.encode(value)
+    yield b"}"
+
+
 def _tree(root: Node) -> Iterator[bytes]:
     """Every node from the root down, without recursion: a recording decides how deep agents nest."""
+    yield b',"tree":'
     stack: list[Iterator[Node]] = [iter((root,))]
     first = True
     while stack:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 import msgspec
+from msgspec.structs import force_setattr
 
-from forensic.model import FOLDED, Entry, Finding, Keeper, Observation, Parsed, Row, Session, Unreadable
-from forensic.replay.reconcile import reconcile
+from forensic.model import FOLDED, Entry, Finding, Keeper, Observation, Parsed, Row, Session, Unreadable, Usage
+from forensic.replay.reconcile import Placed, reconcile
 from forensic.replay.summary import RowCount, summarize
 from forensic.replay.usage import Seen, aggregate
 
@@ -57,23 +58,25 @@ def play(  # noqa: PLR0913 -- what stands in the head of a session document, by 
     digest = hashlib.sha256()
     encoder = msgspec.json.Encoder()
     hashed = 0
+    usage_before: Usage | None = None
     for entry in entries:
         seen = parser.observe(entry, keep)
         if type(entry) is Row:
             rows.count(entry, seen)
+        for one in seen:
+            if one.usage is not None:
+                # rows of one message repeat their usage: one value for all of them
+                if one.usage == usage_before:
+                    force_setattr(one, "usage", usage_before)
+                usage_before = one.usage
         observations.extend(seen)
         if len(observations) - hashed >= _BATCH:
             digest.update(encoder.encode_lines(observations[hashed:]))
             hashed = len(observations)
     digest.update(encoder.encode_lines(observations[hashed:]))
     placed = reconcile(observations, session)
-    with_usage = [
-        Seen(observations[number], turn or placed.turn_of_agent.get(observations[number].agent or ""))
-        for number, turn in placed.turn_of.items()
-    ]
-    with_usage.sort(key=lambda item: item.observation.via is not None)
     unreadable = sum(type(one) is Unreadable for one in placed.aside)
-    usage = aggregate(with_usage, without_usage=placed.without_usage, unreadable=unreadable)
+    usage = aggregate(_with_usage(observations, placed), without_usage=placed.without_usage, unreadable=unreadable)
     return Session(
         harness=harness,
         session=session,
@@ -89,3 +92,12 @@ def play(  # noqa: PLR0913 -- what stands in the head of a session document, by 
         observations=len(observations),
         observations_sha256=digest.hexdigest() if keep is FOLDED else "",
     )
+
+
+def _with_usage(observations: list[Observation], placed: Placed) -> Iterator[Seen]:
+    """What carries usage, in recorded order, copies inside progress rows last."""
+    for copies in (False, True):
+        for number, turn in placed.turn_of.items():
+            seen = observations[number]
+            if (seen.via is not None) is copies:
+                yield Seen(seen, turn or placed.turn_of_agent.get(seen.agent or ""))

@@ -79,21 +79,23 @@ def reconcile(observations: Sequence[Observation], session: str) -> Placed:
     """Place every observation of one session, given in recorded order, copies inside progress rows included."""
     house = _House(session)
     house.know_rows(observations)
-    late: list[tuple[int, int, Observation, str | None]] = []
+    turns: list[str | None] = []
+    late: tuple[list[int], list[int], list[int]] = ([], [], [])
     for number, (seen, turn) in enumerate(house.turns.track(observations)):
+        turns.append(turn)
         if seen.usage is not None:
             house.turn_of[number] = turn
         if seen.via is not None:
-            late.append((2, number, seen, turn))
+            late[2].append(number)
         elif seen.agent == PLACEHOLDER:
-            late.append((1, number, seen, turn))
+            late[1].append(number)
         elif type(seen) in _JOINS:
-            late.append((0, number, seen, turn))
+            late[0].append(number)
         else:
             house.place(number, seen, turn)
-    late.sort(key=lambda item: item[:2])
-    for _, number, seen, turn in late:
-        house.place(number, seen, turn)
+    for numbers in late:
+        for number in numbers:
+            house.place(number, observations[number], turns[number])
     return house.finish()
 
 
@@ -110,6 +112,7 @@ class _House:
         self.steps: dict[str, _Step] = {}
         self.calls: dict[str, Node] = {}
         self.call_nodes: list[Node] = []
+        self.loose_calls: dict[int, tuple[str | None, str | None]] = {}
         self.first_row: dict[str, Ref] = {}
         self.copied: set[str] = set()
         self.made: dict[tuple[str, type[Observation], str | None], Node] = {}
@@ -273,9 +276,8 @@ class _House:
             return
         node = self.in_step(seen, turn)
         self.call_nodes.append(node)
-        # a message stands where its first piece does, and its calls with it, whatever their own rows say
-        step = self.steps.get(seen.step) if seen.step is not None else None
-        self.subagents.own(node, *((step.agent, step.turn) if step else (seen.agent, turn)))
+        if seen.step is None:
+            self.loose_calls[id(node)] = (seen.agent, turn)
         if seen.call is not None:
             self.calls[seen.call] = node
 
@@ -362,7 +364,7 @@ class _House:
 
     def finish(self) -> Placed:
         """Hang the subagents, order the pieces, close the frames."""
-        self.subagents.resolve(self.calls)
+        self.subagents.resolve(self.calls, self._owner_of)
         root = Node(seen=SessionFrame(id=self.session, title=self._title()))
         root.children = [*ordered(self.before), *self._turns(), *self.subagents.hang()]
         for node in self.call_nodes:
@@ -386,6 +388,14 @@ class _House:
             repeated=len(self.repeated),
             subagents=len(self.subagents.known),
         )
+
+    def _owner_of(self, call: Node) -> tuple[str | None, str | None]:
+        """Agent and turn of a call: a message stands where its first piece does, and its calls with it."""
+        name = call.seen.step if isinstance(call.seen, Observation) else None
+        if name is None:
+            return self.loose_calls[id(call)]
+        step = self.steps[name]
+        return step.agent, step.turn
 
     def _title(self) -> str | None:
         """The last title given to this session, a person's before a machine's; else the first prompt.

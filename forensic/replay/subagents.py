@@ -17,6 +17,7 @@ PLACEHOLDER = "sidechain"
 _GROUNDS = ("side-file", "result", "progress")
 """What ties a subagent to a call, most trusted first."""
 
+Owner = Callable[[Node], tuple[str | None, str | None]]
 Find = Callable[[str, str, Ref | None], None]
 
 
@@ -46,7 +47,7 @@ class Subagents:
         self.known: dict[str, Subagent] = {}
         self._find = find
         self._spawners: dict[str, tuple[str, Node]] = {}
-        self._owners: dict[int, tuple[str | None, str | None]] = {}
+        self._owner: Owner = lambda _: (None, None)
 
     def of(self, agent: str) -> Subagent:
         """A subagent by its native id."""
@@ -67,12 +68,9 @@ class Subagents:
         if call is not None:
             agent.links.setdefault(ground, call)
 
-    def own(self, call: Node, agent: str | None, turn: str | None) -> None:
-        """Note whose call it is, and in which turn."""
-        self._owners[id(call)] = (agent, turn)
-
-    def resolve(self, calls: dict[str, Node]) -> None:
-        """Decide which call started each subagent; break circles."""
+    def resolve(self, calls: dict[str, Node], owner: Owner) -> None:
+        """Decide which call started each subagent; break circles. `owner` tells a call's agent and turn."""
+        self._owner = owner
         for agent in self.known.values():
             named = [(ground, agent.links[ground]) for ground in _GROUNDS if ground in agent.links]
             if len({call for _, call in named}) > 1:
@@ -108,7 +106,7 @@ class Subagents:
     def _turn(self, agent: str) -> str | None:
         spawner = self._spawners.get(agent)
         while spawner is not None:
-            parent, turn = self._owners[id(spawner[1])]
+            parent, turn = self._owner(spawner[1])
             if parent is None:
                 return turn
             spawner = self._spawners.get(parent)
@@ -116,7 +114,7 @@ class Subagents:
 
     def _parent(self, agent: str) -> str | None:
         spawner = self._spawners.get(agent)
-        return None if spawner is None else self._owners[id(spawner[1])][0]
+        return None if spawner is None else self._owner(spawner[1])[0]
 
     def _circular(self, agent: str) -> bool:
         walked: set[str] = set()

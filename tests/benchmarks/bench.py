@@ -4,9 +4,10 @@
 
 Each operation runs in a process of its own for its wall time, processor time and peak memory; afterwards all of them
 run again in one process, round after round beside their floors, because only ratios of one run travel between
-machines. Garbage collection stays as Python sets it. The floors are: the plain msgspec decode of the same rows (no
-containers, no digests, each value dropped at once), and strict reading of the bundle (every digest checked, every row
-unwrapped, nothing interpreted).
+machines. Of several rounds the fastest counts, as the one that other programs disturbed least. Garbage collection
+stays as Python sets it. The floors are: the plain msgspec decode of the same rows (no containers, no digests, each
+value dropped at once), and strict reading of the bundle (every digest checked, every row unwrapped, nothing
+interpreted).
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import json
 import os
 import platform
 import resource
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -85,7 +85,7 @@ def observe(home: Path, archive: Path) -> None:
 def capture(home: Path, archive: Path, *, verdict: bool = False) -> None:
     """Capture and seal everything below `home`."""
     from forensic.archive import Archive
-    from forensic.recording import capture as capture_all
+    from forensic.intake import capture as capture_all
 
     for _ in capture_all([home], Archive(archive), verdict=verdict):
         pass
@@ -215,7 +215,7 @@ def measure(home: Path, work: Path, rounds: int) -> tuple[dict[str, Figures], Fi
         for number in range(rounds):
             target = work / name / str(number) if name in WRITES else archive
             runs.append(child("--child", name, str(home), str(target)))
-        alone[name] = {figure: statistics.median(run[figure] for run in runs) for figure in ("wall", "cpu")}
+        alone[name] = {figure: min(run[figure] for run in runs) for figure in ("wall", "cpu")}
         alone[name]["peak"] = max(run["peak"] for run in runs)
     return alone, child("--rounds-child", str(home), str(archive), str(rounds))
 
@@ -244,11 +244,8 @@ def table(title: str, home: Path, work: Path, rounds: int) -> Iterator[str]:
 
 
 def ratio(beside: Figures, name: str, floor: str) -> str:
-    """The median over rounds of an operation's time in times of a floor."""
-    if name not in beside:
-        return ""
-    pairs = zip(beside[name], beside[floor], strict=True)
-    return f"{statistics.median(one / other for one, other in pairs):.2f}"
+    """An operation's time in times of a floor's, each at its fastest."""
+    return f"{min(beside[name]) / min(beside[floor]):.2f}" if name in beside else ""
 
 
 def machine() -> str:

@@ -119,7 +119,7 @@ def _tool_use(fields: Body, block: Body, keep: Keeper) -> Iterable[Observation]:
     command = said.get("command") if name in _SHELLS else None
     request = ToolRequest(
         **fields,
-        name=name,
+        name=text_or_none(name) or "",
         input=keep.value(given),
         call=call,
         server=_server(name),
@@ -195,7 +195,7 @@ def _usage(message: Body, body: Body) -> Usage | None:
     counts = _counts(said, unusable) if isinstance(said, dict) else {}
     return Usage(
         message=text_or_none(message.get("id")),
-        request=request.strip(TRIM) or None if isinstance(request, str) else None,
+        request=text_or_none(request.strip(TRIM)) if isinstance(request, str) else None,
         model=text_or_none(message.get("model")),
         **counts,
         final=isinstance(message.get("stop_reason"), str),

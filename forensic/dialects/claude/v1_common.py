@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sys import intern
 from typing import Any, Final
 
 from forensic.dialects.parser import Aside
@@ -12,6 +13,8 @@ __all__ = ["TRIM", "aside", "base", "mapping", "native_text", "number", "picked"
 TRIM: Final = " \t\r\n"
 """What is trimmed; a bare strip() would ask the Unicode database of the day."""
 
+_SHORT: Final = 64
+
 Body = dict[str, Any]
 
 
@@ -20,13 +23,11 @@ def base(row: Row, body: Body) -> Body:
     get = body.get
     turn = get("promptId")
     own = get("uuid")
-    agent = get("agentId")
-    if not isinstance(agent, str) or not agent:
-        agent = _agent(row.ref.stream, body)
+    agent = text_or_none(get("agentId")) or _agent(row.ref.stream, body)
     return {
         "ref": row.ref,
         "at": utc(get("timestamp")),
-        "turn": turn if isinstance(turn, str) and turn else None,
+        "turn": text_or_none(turn),
         "agent": agent,
         "id": own if isinstance(own, str) and own else None,
     }
@@ -34,13 +35,16 @@ def base(row: Row, body: Body) -> Body:
 
 def _agent(stream: str, body: Body) -> str | None:
     if stream.startswith("agent-"):
-        return stream[6:] or None
+        return text_or_none(stream[6:])
     return "sidechain" if body.get("isSidechain") is True else None
 
 
 def text_or_none(value: object) -> str | None:
     """A text that is not empty, else None."""
-    return value if isinstance(value, str) and value else None
+    if not isinstance(value, str) or not value:
+        return None
+    # ids, names and models stand on many rows: one string for all of them
+    return intern(value) if len(value) <= _SHORT else value
 
 
 def native_text(value: object) -> str:

@@ -1,0 +1,122 @@
+"""Intake: every session below the named paths, recorded, judged by replay, and sealed into the archive."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from forensic.archive import Archive
+from forensic.bundle import content_id_of, seal
+from forensic.capture.discover import Found, find
+from forensic.capture.named import follows, record, unchanged
+from forensic.errors import Damaged, ForensicError, NewerFormat, WriteFailed
+from forensic.jsonio import canonical
+from forensic.model import Finding, Manifest
+from forensic.recording import Verdict, judge, open_recording
+
+__all__ = ["Captured", "capture"]
+
+
+class Captured(Struct, frozen=True, kw_only=True, omit_defaults=False):
+    """One session after its capture. `state` is sealed, superseding, unchanged or failed."""
+
+    bundle: str
+    content_id: str
+    harness: str
+    session: str
+    rows: int
+    state: str
+    supersedes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+def capture(  # noqa: PLR0913 -- all but two are asked for by name
+    paths: Sequence[Path],
+    archive: Archive,
+    *,
+    harness: str | None = None,
+    verdict: bool = True,
+    found: Callable[[int], None] | None = None,
+    report: Callable[[Finding], None] = lambda _: None,
+) -> Iterator[Captured]:
+    """Seal every session below the named paths.
+
+    `found` is told how many there are before the first is done, `report` of trouble that belongs to no session. Of
+    several sessions, one that cannot be captured does not stop the others; a full disk does (`WriteFailed`).
+    """
+    sessions = find(paths, harness, report=report)
+    if found is not None:
+        found(len(sessions))
+    for session in sessions:
+        try:
+            yield _capture(session, archive, verdict=verdict)
+        except WriteFailed:
+            raise
+        except ForensicError as error:
+            if len(sessions) == 1:
+                raise
+            yield _failed(session, error)
+
+
+def _capture(found: Found, archive: Archive, *, verdict: bool) -> Captured:
+    findings: list[Finding] = list(found.findings)
+    previous = archive.newest(found.harness, found.session, lambda manifest: follows(found, manifest))
+    if previous is not None and unchanged(found, previous.manifest):
+        return _captured(previous.path, previous.content_id, previous.manifest, "unchanged", findings)
+    with archive.workspace() as directory:
+        manifest = record(found, directory, previous, report=findings.append)
+        content_id = content_id_of(manifest.evidence)
+        target = archive.path_of(found.harness, content_id)
+        if target.exists():
+            return _captured(target, content_id, manifest, "unchanged", findings)
+        if verdict:
+            findings.extend(_record_verdict(directory))
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        seal(directory, target)
+        state = "superseding" if manifest.supersedes else "sealed"
+        return _captured(target, content_id, manifest, state, findings)
+
+
+def _failed(found: Found, error: ForensicError) -> Captured:
+    return Captured(
+        bundle="",
+        content_id="",
+        harness=found.harness,
+        session=found.session,
+        rows=0,
+        state="failed",
+        findings=(Finding(kind="not-captured", note=str(error), problem=True),),
+    )
+
+
+def _captured(bundle: Path, content_id: str, manifest: Manifest, state: str, findings: list[Finding]) -> Captured:
+    return Captured(
+        bundle=str(bundle),
+        content_id=content_id,
+        harness=manifest.harness,
+        session=manifest.session,
+        rows=sum(generation.rows for source in manifest.sources for generation in source.generations),
+        state=state,
+        supersedes=manifest.supersedes if state == "superseding" else (),
+        findings=tuple(findings),
+    )
+
+
+def _record_verdict(directory: Path) -> tuple[Finding, ...]:
+    """Replay the recording and write what came of it; a parser's failure must not cost the evidence."""
+    try:
+        recorded: Verdict = judge(open_recording(directory).replay())
+    except (Damaged, NewerFormat):
+        raise
+    except Exception as error:  # noqa: BLE001 -- sealed without a verdict, and said so
+        note = f"replay failed ({type(error).__name__}: {error}); sealed without a verdict"
+        return (Finding(kind="no-verdict", note=note, problem=True),)
+    target = directory / "recorded.json"
+    with contextlib.suppress(FileNotFoundError):
+        target.unlink()
+    target.touch(mode=0o600)
+    target.write_bytes(canonical(recorded) + b"\n")
+    return ()
