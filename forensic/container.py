@@ -299,11 +299,11 @@ def read_frame(stream: BinaryIO, first: bytes, number: int, at: int, limits: Lim
             raise Defect("the file ends inside a frame", frame=number, at=at)
         return data
 
+    if len(first) < 5:
+        take(5)
+    if first[:4] != zstd.MAGIC:
+        raise Defect("something else stands where a frame should begin", frame=number, at=at)
     try:
-        if len(first) < 5:
-            take(5)
-        if first[:4] != zstd.MAGIC:
-            raise Defect("something else stands where a frame should begin", frame=number, at=at)
         head = first + take(zstd.header_length(first) - 5)
         size = _judge(zstd.header(head), limits)
     except zstd.NotZstd as error:

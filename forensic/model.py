@@ -679,7 +679,10 @@ class Parsed(Struct, frozen=True):
 
 
 class Session(Struct, kw_only=True):
-    """One replayed session; `forensic.renderers.document` writes it, docs/replay.md specifies the result."""
+    """One replayed session; `forensic.renderers.document` writes it, docs/replay.md specifies the result.
+
+    `remarks` are what the replaying program has to say; they are shown, and stand in no document.
+    """
 
     SCHEMA: ClassVar[int] = 1
     harness: str
@@ -693,6 +696,7 @@ class Session(Struct, kw_only=True):
     tree: Node
     aside: list[Observation]
     findings: list[Finding]
+    remarks: list[Finding] = field(default_factory=list)
     observations: int = 0
     observations_sha256: str = ""
 

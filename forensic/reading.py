@@ -119,24 +119,14 @@ class _Entries(_Aside):
         return list(self._read(data))
 
 
-class _Counted(_Entries):
-    """Rows or payloads that are summed up and compared with the evidence of the manifest."""
+class _Counted(_Aside):
+    """Rows or payloads that make no entries, but are summed up and compared with the evidence of the manifest."""
 
-    def __init__(self, lines: RowReader | PayloadReader, evidence: GenerationEvidence, pool: Executor | None) -> None:
+    def __init__(self, lines: LineReader, evidence: GenerationEvidence, pool: Executor | None) -> None:
         super().__init__(lines)
         self._evidence = evidence
         self._digest = Sum(pool)
         self._bytes = 0
-
-    def feed(self, data: bytes) -> list[Entry]:
-        entries = super().feed(data)
-        self._sum_up(entries)
-        return entries
-
-    def _sum_up(self, entries: list[Any]) -> None:
-        untouched = b"".join([part for row in entries for part in (row.raw, row.end)])
-        self._digest.update(untouched)
-        self._bytes += len(untouched)
 
     def end(self, piece: Piece) -> list[Entry]:
         super().end(piece)
@@ -146,14 +136,32 @@ class _Counted(_Entries):
         return []
 
 
+class _CountedRows(_Counted):
+    """What is summed up of a row are its bytes and its end."""
+
+    def __init__(self, rows: RowReader, evidence: GenerationEvidence, pool: Executor | None) -> None:
+        super().__init__(rows, evidence, pool)
+        self._rows = rows
+
+    def feed(self, data: bytes) -> list[Entry]:
+        untouched = self._rows.untouched(data)
+        self._digest.update(untouched)
+        self._bytes += len(untouched)
+        return []
+
+
 class _CountedPayloads(_Counted):
     """What is summed up of a payload is the length of its content, a colon, the content, a comma."""
 
-    def _sum_up(self, entries: list[Any]) -> None:
-        for payload in entries:
-            size = len(payload.raw)
-            self._digest.update(b"%d:%b," % (size, payload.raw))
-            self._bytes += size
+    def __init__(self, payloads: PayloadReader, evidence: GenerationEvidence, pool: Executor | None) -> None:
+        super().__init__(payloads, evidence, pool)
+        self._payloads = payloads
+
+    def feed(self, data: bytes) -> list[Entry]:
+        contents = [payload.raw for payload in self._payloads.read(data)]
+        self._digest.update(b"".join([b"%d:%b," % (len(content), content) for content in contents]))
+        self._bytes += sum(map(len, contents))
+        return []
 
 
 def _told(evidence: GenerationEvidence) -> str:
@@ -252,7 +260,7 @@ class Reading:
         )
         generation = source.generations[number - 1]
         evidence = GenerationEvidence(generation.bytes, generation.rows, generation.sha256)
-        return _Counted(rows, evidence, self._pool) if self._strict else _Entries(rows)
+        return _CountedRows(rows, evidence, self._pool) if self._strict else _Entries(rows)
 
     def _compare(self, name: str, found: Member) -> None:
         if name == MANIFEST:

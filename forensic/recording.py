@@ -89,6 +89,7 @@ class Recording:
             content_id=self.content_id,
             keep=WHOLE if whole else FOLDED,
             findings=_known_before(manifest),
+            remarks=_remarks(manifest),
         )
 
     def verdict(self) -> Verdict | None:
@@ -170,20 +171,23 @@ def _decisions(session: Session) -> dict[str, int]:
     return dict(sorted(tally.items()))
 
 
-def _known_before(manifest: Manifest) -> Iterator[Finding]:
-    """What the manifest alone tells of trouble."""
+def _remarks(manifest: Manifest) -> Iterator[Finding]:
+    """What this very program says of the recording: its next version may say something else."""
     versions = unverified(manifest.harness, manifest.producer_versions)
     if versions:
         note = f"written by versions this parser was not checked against: {', '.join(versions)}"
         yield Finding(kind="unverified-producer", note=note)
+
+
+def _known_before(manifest: Manifest) -> Iterator[Finding]:
+    """What the manifest alone tells of trouble."""
     for gap in manifest.gaps:
         yield Finding(kind="gap", note=f"{gap.stream}: {gap.bytes} bytes missing at {gap.offset}: {gap.reason}")
     for source in manifest.sources:
         if source.unread is not None:
-            note = (
-                f"{source.stream}: the last {source.unread.bytes} bytes, from {source.unread.offset}, are no whole row"
-            )
-            yield Finding(kind="unfinished-row", note=note)
+            what = "are no whole row" if source.partial else "are a row without a line end"
+            note = f"{source.stream}: the last {source.unread.bytes} bytes, from {source.unread.offset}, {what}"
+            yield Finding(kind="unfinished-row" if source.partial else "unterminated-row", note=note)
     if manifest.salvaged_from is not None:
         lost = len(manifest.salvaged_from.lost)
         yield Finding(kind="salvaged", note=f"salvaged from a damaged bundle; {lost} members are lost")

@@ -30,7 +30,7 @@ class RowsLeft:
         self._number = number
         self._known = {(gap.offset, gap.bytes): gap for gap in gaps}
         self._digest = hashlib.sha256()
-        self._bytes = self._rows = self._offset = 0
+        self._bytes = self.rows = self._offset = 0
         self._line = 1
         self._ended = False
         self.gaps: list[Gap] = []
@@ -43,7 +43,7 @@ class RowsLeft:
         self._hole(offset)
         self._digest.update(row.raw + row.end)
         self._bytes += len(row.raw) + len(row.end)
-        self._rows += 1
+        self.rows += 1
         self._offset, self._line = offset + len(row.raw) + len(row.end), row.line + 1
         self._ended = not row.end
         return True
@@ -63,8 +63,8 @@ class RowsLeft:
         """What is left, described as it was before."""
         sha256 = self._digest.hexdigest()
         if before is None:
-            return Generation(bytes=self._bytes, rows=self._rows, sha256=sha256)
-        return replace(before, bytes=self._bytes, rows=self._rows, sha256=sha256)
+            return Generation(bytes=self._bytes, rows=self.rows, sha256=sha256)
+        return replace(before, bytes=self._bytes, rows=self.rows, sha256=sha256)
 
 
 class PayloadsLeft:

@@ -7,6 +7,7 @@ wrapped, and the member is named in ``salvaged_from.unverified``, so that every 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import shutil
 import tempfile
@@ -265,7 +266,8 @@ class _Lost:
     def __init__(self, wreck: Wreck, directory: Path) -> None:
         self._wreck = wreck
         self._directory = directory
-        self._streams: dict[str, dict[int, RowsLeft]] = {}
+        self._streams: dict[str, dict[int, tuple[RowsLeft, Path]]] = {}
+        self._count = 0
         self._payloads = PayloadsLeft()
         self._sides: list[Generation] = []
         self._side: tuple[str, list[bytes]] = ("", [])
@@ -291,7 +293,7 @@ class _Lost:
             session="",
             sources=sources,
             capture=_NOWHERE,
-            gaps=tuple(gap for stream in self._streams.values() for rows in stream.values() for gap in rows.gaps),
+            gaps=tuple(gap for found in self._streams.values() for rows, _ in found.values() for gap in rows.gaps),
             salvaged_from=Salvaged(content_id="", bundle_id="", lost=(MANIFEST,), unverified=tuple(sorted(rooms))),
         )
 
@@ -311,16 +313,20 @@ class _Lost:
         for _, row in rows_of([line]):
             stream, number = row.ref.stream, row.ref.generation
             if stream != "hooks" and not stream.startswith("files/") and number <= _MOST_GENERATIONS:
-                rows = self._streams.setdefault(stream, {}).setdefault(number, RowsLeft(stream, number))
+                rows, path = self._generation(stream, number)
                 if rows.take(row):
-                    self._append(self._scratch(stream, number), line)
+                    self._append(path, line)
             return
         for _, payload in payloads_of([line]):
             if self._payloads.take(payload):
                 self._append(self._directory / "payloads.jsonl", line)
 
-    def _scratch(self, stream: str, number: int) -> Path:
-        return self._directory / f"{list(self._streams).index(stream)}-{number}"
+    def _generation(self, stream: str, number: int) -> tuple[RowsLeft, Path]:
+        found = self._streams.setdefault(stream, {})
+        if number not in found:
+            self._count += 1
+            found[number] = (RowsLeft(stream, number), self._directory / f"rows-{self._count}")
+        return found[number]
 
     def _append(self, path: Path, line: bytes) -> None:
         if self._open is None or self._open[0] != path:
@@ -334,26 +340,25 @@ class _Lost:
             self._open = None
 
     def _row_sources(self) -> Iterator[Source]:
-        count = 0
+        count = itertools.count(1)
         for stream, found in self._streams.items():
             names = []
+            generations = []
             for number in range(1, max(found) + 1):
-                count += 1
-                names.append(f"transcripts/{count:06d}.jsonl")
-                path, scratch = self._directory / names[-1], self._scratch(stream, number)
-                if scratch.exists():
-                    scratch.rename(path)
+                rows, scratch = self._generation(stream, number)
+                names.append(f"transcripts/{next(count):06d}.jsonl")
+                generations.append(rows.generation())
+                if rows.rows:
+                    scratch.rename(self._directory / names[-1])
                 else:
-                    _create(path).close()
+                    _create(self._directory / names[-1]).close()
             yield Source(
                 stream=stream,
                 role=Role.MAIN if stream == "main" else Role.SUBAGENT,
                 native_id="",
                 found_by="salvage",
                 state=CaptureState.LOST,
-                generations=tuple(
-                    found.get(number, RowsLeft(stream, number)).generation() for number in range(1, max(found) + 1)
-                ),
+                generations=tuple(generations),
                 members=tuple(names),
                 gap=True,
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import functools
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -225,17 +226,19 @@ class RowReader(LineReader):
 
     def read(self, data: bytes) -> list[Row]:
         """The rows that end in `data`. Raises `NotWrapped`."""
-        found: list[Row] = []
-        try:
-            self._read(self.whole(data), found)
-        finally:
-            self.rows += len(found)
-        return found
+        stream, number, unverified = self._stream, self._generation, self._unverified
+        return [
+            Row(ref=Ref(stream, number, offset), line=line, raw=raw, end=end, unverified=unverified)
+            for offset, line, raw, end in self._split(self.whole(data))
+        ]
 
-    def _read(self, lines: bytes, found: list[Row]) -> None:
+    def untouched(self, data: bytes) -> bytes:
+        """The provider's own bytes of these rows: each with its end. Raises `NotWrapped`."""
+        return b"".join([part for _, _, raw, end in self._split(self.whole(data)) for part in (raw, end)])
+
+    def _split(self, lines: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:
         """The inner loop: a row that is as usual is a slice between a beginning that is foreseen and two braces."""
-        stream, generation, unverified, strict = self._stream, self._generation, self._unverified, self._strict
-        beginning = _head(stream, generation)
+        beginning, strict = _head(self._stream, self._generation), self._strict
         at = 0
         while at < len(lines):
             offset, line = self._offset, self._line
@@ -245,10 +248,12 @@ class RowReader(LineReader):
             raw = lines[start : stop - 1]
             usual = lines.startswith(head, at) and lines.endswith(b"}}", start, stop)
             if usual and not self._ended and (not strict or _is_sound(raw)):
-                found.append(Row(ref=Ref(stream, generation, offset), line=line, raw=raw, unverified=unverified))
                 self._offset, self._line = offset + len(raw) + 1, line + 1
+                yield offset, line, raw, _LF
             else:
-                found.append(self._unusual(lines[at : stop + 1]))
+                row = self._unusual(lines[at : stop + 1])
+                yield row.ref.offset, row.line, row.raw, row.end
+            self.rows += 1
             at = stop + 1
 
     def _unusual(self, line: bytes) -> Row:
@@ -265,7 +270,7 @@ class RowReader(LineReader):
             raise NotWrapped(f"line {row.line} where {self._line} is due")
         self._offset, self._line = row.ref.offset + len(row.raw) + len(row.end), row.line + 1
         self._ended = not row.end
-        return replace(row, unverified=True) if self._unverified else row
+        return row
 
 
 class PayloadReader(LineReader):

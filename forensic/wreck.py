@@ -6,6 +6,7 @@ what of them belongs together; nothing here mends anything.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 from collections.abc import Iterator
 from typing import BinaryIO, Final, NamedTuple
@@ -22,6 +23,7 @@ __all__ = ["Scrap", "Wreck"]
 _CHUNK: Final = 1 << 20
 _BLOCK: Final = 512
 _WRAPPED: Final = b'{"ref":['
+_MAGIC: Final = b"ustar\x0000"
 
 
 class _Segment(NamedTuple):
@@ -55,11 +57,32 @@ class Wreck:
         self._cached = (-1, b"")
         self._segments, anchored = _by_table(stream) or _by_scan(stream)
         self.manifest, self.raw = self._read_manifest()
-        total = None
+        layout = _layout(self.manifest, len(self.raw))
+        self._starts = _place(self._segments, layout.get(""), anchored=anchored)
         if self.manifest is not None:
-            sizes = (len(self.raw), *(member.size for member in self.manifest.members.values()))
-            total = sum(map(extent, sizes)) + len(END)
-        self._starts = _place(self._segments, total, anchored=anchored)
+            self._recognise(layout)
+        starts = zip(self._starts, self._segments, strict=True)
+        self._placed = [(here, segment) for here, segment in starts if here is not None and segment.sound]
+
+    def _recognise(self, layout: dict[str, int]) -> None:
+        """Place what has no place yet by the tar headers in it, where all of them are where they should be."""
+        for run in _runs(self._segments, self._starts):
+            found: dict[int, str] = {}
+            length = 0
+            for index in run:
+                content = self._content(self._segments[index])
+                found.update((length + at, name) for at, name in _headers(content))
+                length += len(content)
+            for at, name in found.items():
+                start = layout.get(name, -1) - at
+                due = {
+                    here - start: other for other, here in layout.items() if start <= here <= start + length - _BLOCK
+                }
+                if start > 0 and due == {here: other for here, other in found.items() if here in due}:
+                    for index in run:
+                        self._starts[index] = start
+                        start += self._segments[index].size or 0
+                    break
 
     @property
     def sound(self) -> int:
@@ -68,11 +91,11 @@ class Wreck:
 
     def pieces(self, start: int, size: int) -> Iterator[tuple[int, bytes]]:
         """What there is of a stretch of the tar: (position in the stretch, data), in order."""
-        for segment, here in zip(self._segments, self._starts, strict=True):
-            if here is None or not segment.sound or here >= start + size or here + (segment.size or 0) <= start:
-                continue
-            content = self._content(segment)
-            data = content[max(0, start - here) : start + size - here]
+        first = bisect.bisect_right(self._placed, start, key=_start_of) - 1
+        for here, segment in self._placed[max(0, first) :]:
+            if here >= start + size:
+                return
+            data = self._content(segment)[max(0, start - here) : start + size - here]
             if data:
                 yield max(0, here - start), data
 
@@ -117,6 +140,44 @@ class Wreck:
                 raise
             return None, b""
         return manifest, raw
+
+
+def _layout(manifest: Manifest | None, size: int) -> dict[str, int]:
+    """Where in the tar the header of each member is, and under no name where the frames end; empty without manifest."""
+    if manifest is None:
+        return {}
+    layout = {}
+    here = extent(size)
+    for name in sorted(manifest.members):
+        layout[name] = here
+        here += extent(manifest.members[name].size)
+    return layout | {"": here + len(END)}
+
+
+def _runs(segments: list[_Segment], starts: list[int | None]) -> Iterator[list[int]]:
+    """Sound frames that follow each other and have no place, by their numbers."""
+    run: list[int] = []
+    for index, (segment, start) in enumerate(zip(segments, starts, strict=True)):
+        if segment.sound and start is None:
+            run.append(index)
+        elif run:
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def _headers(content: bytes) -> Iterator[tuple[int, str]]:
+    """What looks like a header of ours, and where."""
+    at = content.find(_MAGIC)
+    while at >= 0:
+        with contextlib.suppress(Defect):
+            yield at - 257, parse_header(content[max(0, at - 257) : at + 255])[0]
+        at = content.find(_MAGIC, at + 1)
+
+
+def _start_of(placed: tuple[int, _Segment]) -> int:
+    return placed[0]
 
 
 def _frame(stream: BinaryIO, at: int) -> Stored | None:
@@ -209,7 +270,7 @@ def _find(stream: BinaryIO, at: int, end: int) -> int:
 def _place(segments: list[_Segment], total: int | None, *, anchored: bool) -> list[int | None]:
     """Where in the tar each segment starts: counted from its beginning, then from its end; None in between."""
     sizes = [segment.size for segment in segments]
-    if total is not None and None not in sizes and sum(size or 0 for size in sizes) != total:
+    if total is not None and (None in sizes or sum(size or 0 for size in sizes) != total):
         # what a damaged frame says of its size may be the damage
         sizes = [segment.size if segment.sound else None for segment in segments]
     starts: list[int | None] = [None] * len(sizes)

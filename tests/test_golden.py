@@ -60,9 +60,32 @@ def test_replay_gives_the_golden_session(case: Path, version: int, snapshot: Sna
     assert laid_out(document_of(session)) == snapshot(name=name, extension_class=SessionExtension)
 
 
+FINDINGS = {
+    "claude/deep-row": {"result-without-call", "unreadable"},
+    "claude/flat-agent-old-layout": {"subagent-unlinked"},
+    "claude/half-written-row": {"unfinished-row", "unreadable"},
+    "claude/joined-and-spliced-rows": {"mended", "unreadable"},
+    "claude/nul-run-and-bom": {"mended", "unreadable"},
+    "claude/odd-json": {"mended", "unreadable"},
+    "claude/second-compaction-repeats-rows": {"repeated"},
+    "claude/u2028-and-lone-surrogate": {"mended"},
+    "claude/unterminated-last-row": {"unterminated-row"},
+    "claude/workflow-subagent": {"subagent-unlinked"},
+    "unknown/another-tool": {"unreadable"},
+}
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_findings_are_told_where_there_is_trouble_and_nowhere_else(case: Path) -> None:
+    """A recording with nothing wrong in it has no finding, however peculiar it is."""
+    session = open_recording(case).replay()
+    expected = FINDINGS.get(case.relative_to(GOLDEN).as_posix(), set())
+    assert {finding.kind for finding in session.findings} == expected
+
+
 def test_no_orphans() -> None:
     """Every file below golden/ belongs to a case: to its source, its recording, or a parser version there is."""
-    known = {GOLDEN / "README.md", GOLDEN / ".gitattributes"}
+    known = {GOLDEN / "README.md"}
     for case in CASES:
         known.update(path for name in ("source", *MADE) for path in (case / name, *(case / name).rglob("*")))
         known.update(case / f"sessions/parser-{version}.json" for version in DIALECTS[case.parent.name].versions)

@@ -36,6 +36,11 @@ def nodes_of(root: Node) -> Iterator[Node]:
         stack.extend(reversed(node.children))
 
 
+def kinds_of(session: Session) -> Counter[str]:
+    """How many nodes of each kind there are."""
+    return Counter(str(node.seen.__struct_config__.tag) for node in nodes_of(session.tree))
+
+
 def placed(session: Session) -> Counter[Place]:
     """Where each observation stands: as a node, as a result, as evidence, or aside."""
     places: Counter[Place] = Counter((seen.ref, seen.part) for seen in session.aside)
@@ -153,15 +158,25 @@ def test_one_call_has_one_owner(case: Path) -> None:
 
 
 @golden
+def test_the_summary_counts_what_the_tree_shows(case: Path) -> None:
+    """Prompts, thoughts and responses are counted as nodes: a copy of a row is no second one."""
+    session = open_recording(case).replay()
+    shown = kinds_of(session)
+    kinds = {"prompts": "prompt", "thoughts": "thought", "responses": "response", "steps": "step"}
+    assert {name: session.summary[name] for name in kinds} == {name: shown[kind] for name, kind in kinds.items()}
+
+
+@golden
 def test_repeating_every_row_changes_no_count(case: Path) -> None:
-    """A session whose rows all stand there twice has the same turns, calls and totals; the repeats are named."""
+    """A session whose rows all stand there twice has the same nodes, calls and totals; the repeats are named."""
     recording = open_recording(case)
     entries = list(recording.bundle.timeline())
     once = replayed(entries, recording.manifest.harness)
     again = [copy(entry) for entry in entries if isinstance(entry, Row)]
     twice = replayed([*entries, *again], recording.manifest.harness)
-    figures = ("turns", "tool_calls", "failures", "subagents", "steps")
+    figures = ("turns", "prompts", "thoughts", "responses", "tool_calls", "failures", "subagents", "steps")
     assert [twice.summary[name] for name in figures] == [once.summary[name] for name in figures]
+    assert kinds_of(twice) == kinds_of(once)
     identified = [entry for entry in entries if isinstance(entry, Row) and b'"uuid"' in entry.raw]
     if not once.usage["idless_records"]:
         counts = [name for name in once.usage["total"] if name != "certainty"]
@@ -222,7 +237,7 @@ KNOWN_ROWS = st.fixed_dictionaries(
 
 
 @given(bodies=st.lists(KNOWN_ROWS, max_size=8))
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_malformed_rows_of_known_families_never_raise(bodies: list[dict[str, Any]]) -> None:
     """Known families with values of any shape are read, laid aside or unreadable: never an exception, never a loss."""
     lines = [json.dumps(body).encode() for body in bodies]

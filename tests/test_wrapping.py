@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 
 import pytest
 from bundles import payload
@@ -327,3 +328,16 @@ def test_a_row_of_twenty_megabytes() -> None:
     assert [
         row.raw == raw for at in range(0, len(line), 4 << 20) for row in reader.read(line[at : at + (4 << 20)])
     ] == [True]
+
+
+def test_the_examples_of_the_documentation(root: Path) -> None:
+    """What docs/bundle.md shows is what is written and read, and its rows follow from each other."""
+    text = (root / "docs" / "bundle.md").read_text(encoding="utf-8")
+    shown = [line.encode() + b"\n" for line in text.splitlines() if line.startswith('{"ref":')]
+    reader = RowReader("main", 1, gaps={0: 4096})
+    rows = reader.read(b"".join(shown))
+    assert [(row.raw, row.end) for row in rows] == [
+        (b'{"type":"user", "x":1}', b"\n"),
+        (b"not JSON", b"\r\n"),
+        (b"\xff", b""),
+    ]

@@ -52,7 +52,7 @@ def summary(session: Session, console: Console) -> None:
     _table(canvas, "Skills", ("skill", "seen as"), skills)
     found = [
         (one_line(one.kind), one_line(one.note), f"{one.count:,}", one_line(str(one.ref)) if one.ref else "")
-        for one in session.findings
+        for one in (*session.remarks, *session.findings)
     ]
     _table(canvas, "Findings", ("kind", "what", "count", "first at"), found)
     canvas.flush()

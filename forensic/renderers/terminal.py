@@ -132,7 +132,7 @@ def _walk(root: Node, tally: dict[int, tuple[int, int]], canvas: Canvas) -> Iter
         seen = node.seen
         children = below(node)
         if isinstance(seen, TurnFrame):
-            opening = next((child for child in node.children if isinstance(child.seen, Prompt | Injected)), None)
+            opening = _opening(node, seen)
             yield None
             heading = turn(seen, opening_text(opening), tally[id(node)])
             yield heading
@@ -144,6 +144,12 @@ def _walk(root: Node, tally: dict[int, tuple[int, int]], canvas: Canvas) -> Iter
             yield from what(depth, node)
         if children:
             stack.append((depth if isinstance(seen, StepFrame) else depth + 1, iter(children)))
+
+
+def _opening(turn: Node, frame: TurnFrame) -> Node | None:
+    """The prompt of a turn; of one that nobody opened, the text that set it going."""
+    kind = Prompt if frame.number is not None else Prompt | Injected
+    return next((child for child in turn.children if isinstance(child.seen, kind)), None)
 
 
 def _told(seen: object, heading: Line, canvas: Canvas) -> bool:
@@ -177,7 +183,7 @@ def _times(root: Node) -> str:
 
 def _footer(session: Session, canvas: Canvas, calls: tuple[int, int]) -> None:
     canvas.blank()
-    for finding in session.findings:
+    for finding in (*session.remarks, *session.findings):
         canvas.line(0, *_finding(finding))
     if session.aside:
         tally = Counter((kind(seen), getattr(seen, "family", "")) for seen in session.aside)

@@ -47,10 +47,12 @@ def play(  # noqa: PLR0913 -- what stands in the head of a session document, by 
     content_id: str = "",
     keep: Keeper = FOLDED,
     findings: Iterable[Finding] = (),
+    remarks: Iterable[Finding] = (),
 ) -> Session:
     """Replay one session.
 
-    `findings` are known beforehand (about the manifest, say) and stand first. The digest over all observations is
+    `findings` are known beforehand (about the manifest, say) and stand first; `remarks` go along for people to read and
+    into no document. The digest over all observations is
     made only of folded ones, so that it depends on bundle and parser alone.
     """
     rows = RowCount()
@@ -89,6 +91,7 @@ def play(  # noqa: PLR0913 -- what stands in the head of a session document, by 
         tree=placed.root,
         aside=placed.aside,
         findings=[*findings, *placed.findings],
+        remarks=list(remarks),
         observations=len(observations),
         observations_sha256=digest.hexdigest() if keep is FOLDED else "",
     )

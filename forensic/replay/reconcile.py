@@ -71,7 +71,6 @@ class _Step(Struct):
     agent: str | None
     turn: str | None
     by_row: bool
-    with_usage: bool
     pieces: dict[tuple[type[Observation], str | None], Node] | None = None
 
 
@@ -85,6 +84,7 @@ def reconcile(observations: Sequence[Observation], session: str) -> Placed:
         turns.append(turn)
         if seen.usage is not None:
             house.turn_of[number] = turn
+            house.told.add(seen.step)
         if seen.via is not None:
             late[2].append(number)
         elif seen.agent == PLACEHOLDER:
@@ -110,6 +110,7 @@ class _House:
         self.in_turn: dict[str, list[Node]] = {}
         self.subagents = Subagents(self.find)
         self.steps: dict[str, _Step] = {}
+        self.told: set[str | None] = set()
         self.calls: dict[str, Node] = {}
         self.call_nodes: list[Node] = []
         self.loose_calls: dict[int, tuple[str | None, str | None]] = {}
@@ -125,12 +126,24 @@ class _House:
         self.first_prompt: Prompt | None = None
 
     def know_rows(self, observations: Iterable[Observation]) -> None:
-        """Find out where each row id stands first, and which stand more than once."""
+        """Find out where each row id stands first, and which stand more than once.
+
+        A row of its own comes before any copy inside another row, wherever the two stand.
+        """
+        copies = []
         for seen in observations:
             if seen.id is not None:
-                first = self.first_row.setdefault(seen.id, seen.ref)
-                if first is not seen.ref and first != seen.ref:
-                    self.copied.add(seen.id)
+                if seen.via is None:
+                    self._know_row(seen.id, seen.ref)
+                else:
+                    copies.append(seen)
+        for seen in copies:
+            self._know_row(seen.id or "", seen.ref)
+
+    def _know_row(self, row: str, ref: Ref) -> None:
+        first = self.first_row.setdefault(row, ref)
+        if first is not ref and first != ref:
+            self.copied.add(row)
 
     # --- placing -----------------------------------------------------------------------------------------------------
 
@@ -175,9 +188,10 @@ class _House:
         if step is None:
             model = seen.usage.model if seen.usage else None
             frame = StepFrame(id=key, model=model, ref=seen.ref, part=seen.part, at=seen.at)
-            step = self.steps[key] = _Step(Node(seen=frame), seen.agent, turn, seen.via is None, with_usage=False)
+            step = self.steps[key] = _Step(Node(seen=frame), seen.agent, turn, seen.via is None)
             self._container(seen.agent, turn).append(step.node)
-        step.with_usage |= seen.usage is not None or getattr(seen, "synthetic", False)
+        if isinstance(seen, Response) and seen.synthetic:
+            self.told.add(key)
         return step
 
     def prove(self, node: Node, seen: Observation, basis: Basis, *agreed: str) -> None:
@@ -218,7 +232,7 @@ class _House:
     def _joins_first(self, seen: Observation) -> bool:
         """Whether the row stood somewhere before: then this is evidence of what it made there."""
         node = self.made.get((seen.id or "", type(seen), gist(seen)))
-        if node is not None and type(seen) not in _JOINS:
+        if node is not None:
             self.prove(node, seen, Basis.EXACT, "id")
             self.repeat(seen)
             return True
@@ -384,7 +398,7 @@ class _House:
             turn_of_agent=self.subagents.turns(),
             calls=self.call_nodes,
             steps=len(self.steps),
-            without_usage=sum(not step.with_usage for step in self.steps.values()),
+            without_usage=len(self.steps.keys() - self.told),
             repeated=len(self.repeated),
             subagents=len(self.subagents.known),
         )

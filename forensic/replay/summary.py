@@ -77,9 +77,10 @@ def _class_of(kinds: set[type[Observation]], seen: list[Observation]) -> str:
 def summarize(observations: list[Observation], placed: Placed, rows: RowCount, models: Iterable[str]) -> dict[str, Any]:
     """The summary section of the session document (docs/replay.md)."""
     turns = [turn for turn in placed.turns.known.values() if turn.prompted]
-    kinds = Counter(type(one) for one in observations)
+    nodes = list(_nodes(placed.root))
+    kinds = Counter(map(type, nodes))
     first, last = _span(observations)
-    failures = [one for one in observations if isinstance(one, Failure) and one.via is None]
+    failures = [one for one in nodes if isinstance(one, Failure)]
     outcomes = Counter(_outcome(node).outcome for node in placed.calls)
     return {
         "turns": len(turns),
@@ -109,6 +110,16 @@ def summarize(observations: list[Observation], placed: Placed, rows: RowCount, m
         "responses": kinds[Response],
         "models": sorted(models),
     }
+
+
+def _nodes(root: Node) -> Iterator[Observation]:
+    """Everything that stands in the tree; copies do not."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if isinstance(node.seen, Observation):
+            yield node.seen
+        stack.extend(node.children)
 
 
 def _outcome(node: Node) -> Outcome:

@@ -1,6 +1,6 @@
 """Measure capture, verification and replay against floors, and print the tables of docs/performance.md.
 
-    python tests/benchmarks/bench.py [--megabytes 100] [--rounds 3] [--corpus ../shared/corpus/claude]
+    python tests/benchmarks/bench.py [--megabytes 100] [--rounds 3] [--corpus ../shared/corpus/claude] [--update]
 
 Each operation runs in a process of its own for its wall time, processor time and peak memory; afterwards all of them
 run again in one process, round after round beside their floors, because only ratios of one run travel between
@@ -31,6 +31,8 @@ HERE: Final = Path(__file__).resolve()
 ROOT: Final = HERE.parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
+PAGE: Final = ROOT / "docs" / "performance.md"
+MARK: Final = "<!-- from here on: what tests/benchmarks/bench.py --update measured -->\n"
 MEGA: Final = 1e6
 Figures = dict[str, Any]
 
@@ -159,7 +161,7 @@ WRITES: Final = ("capture", "capture, with verdict")
 
 def once(name: str, home: Path, archive: Path) -> Figures:
     """Run one operation: seconds, processor seconds, peak memory of this process in MB."""
-    import forensic.recording  # noqa: F401 -- imports are not what is measured here
+    import forensic.intake  # noqa: F401 -- imports are not what is measured here
 
     wall, processor = time.perf_counter(), time.process_time()
     OPERATIONS[name](home, archive)
@@ -179,7 +181,7 @@ def peak() -> float:
 
 def in_rounds(home: Path, archive: Path, rounds: int) -> Figures:
     """Run the reading operations beside their floors: seconds of each, round by round."""
-    import forensic.recording  # noqa: F401 -- as above
+    import forensic.intake  # noqa: F401 -- as above
 
     told: dict[str, list[float]] = {name: [] for name in IN_ROUNDS}
     for _ in range(rounds):
@@ -264,6 +266,7 @@ def main() -> None:
     parser.add_argument("--megabytes", type=float, default=100.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--corpus", type=Path, default=ROOT.parent / "shared" / "corpus" / "claude")
+    parser.add_argument("--update", action="store_true", help="write the tables into docs/performance.md too")
     parser.add_argument("--child", nargs=3, metavar=("OPERATION", "HOME", "ARCHIVE"), help=argparse.SUPPRESS)
     parser.add_argument("--rounds-child", nargs=3, metavar=("HOME", "ARCHIVE", "ROUNDS"), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -274,21 +277,26 @@ def main() -> None:
         home, archive, rounds = options.rounds_child
         print(json.dumps(in_rounds(Path(home), Path(archive), int(rounds))))
     else:
-        report(options.megabytes, options.rounds, options.corpus)
+        lines = []
+        for line in report(options.megabytes, options.rounds, options.corpus):
+            print(line, flush=True)
+            lines.append(f"{line}\n")
+        if options.update:
+            kept = PAGE.read_text(encoding="utf-8").partition(MARK)[0]
+            PAGE.write_text(f"{kept}{MARK}\n{''.join(lines).rstrip()}\n", encoding="utf-8")
 
 
-def report(megabytes: float, rounds: int, corpus: Path) -> None:
-    """Measure both workloads and print their tables."""
-    print(machine(), end="\n\n")
+def report(megabytes: float, rounds: int, corpus: Path) -> Iterator[str]:
+    """Measure both workloads: the lines of their tables."""
+    yield machine()
+    yield ""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / "home"
         generate = [sys.executable, str(HERE.with_name("generate.py")), str(home), "--megabytes", str(megabytes)]
         subprocess.run(generate, check=True, stdout=subprocess.DEVNULL)
-        for line in table(f"One generated session of {megabytes:.0f} MB", home, Path(folder) / "one", rounds):
-            print(line, flush=True)
+        yield from table(f"One generated session of {megabytes:.0f} MB", home, Path(folder) / "one", rounds)
         if corpus.is_dir():
-            for line in table("The Claude sessions of the public corpus", corpus, Path(folder) / "many", rounds):
-                print(line, flush=True)
+            yield from table("The Claude sessions of the public corpus", corpus, Path(folder) / "many", rounds)
 
 
 if __name__ == "__main__":

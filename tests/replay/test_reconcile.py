@@ -324,7 +324,7 @@ def test_inline_sidechain_rows_yield_to_the_subagents_own_file() -> None:
         Response(ref=ref(1), agent="sidechain", step="a1-m", text=text("seen")),
         *subagent_rows(),
     )
-    assert session.summary["responses"] == 2
+    assert session.summary["responses"] == 1
     assert "          response seen +1" not in outline(session.tree)
     assert [line for line in outline(session.tree) if "response" in line] == ["      response seen +1"]
 

@@ -27,6 +27,7 @@ from forensic.model import (
     Skill,
     Thought,
     ToolRequest,
+    ToolResult,
     Unmodelled,
     Usage,
 )
@@ -155,13 +156,30 @@ def _answer(fields: Body, block: Body, keep: Keeper) -> Iterable[Observation]:
     return tool_result(fields, block, {}, keep)
 
 
+def _server_answer(fields: Body, block: Body, keep: Keeper) -> Iterable[Observation]:
+    """The result of a server tool in its own block: a list of results, one result, or an error with its code."""
+    content = block.get("content")
+    failed = isinstance(content, dict) and native_text(content.get("type")).endswith("_error")
+    if failed:
+        detail = {"error_code": keep.value(content.get("error_code"))}
+    else:
+        detail = {"results": len(content) if isinstance(content, list) else 1}
+    call = text_or_none(block.get("tool_use_id"))
+    yield ToolResult(**fields, call=call, ok=not failed, outcome="error" if failed else "ok", detail=detail)
+
+
 BLOCKS: Final[Mapping[str, BlockReader]] = {
+    "bash_code_execution_tool_result": _server_answer,
+    "code_execution_tool_result": _server_answer,
     "redacted_thinking": _redacted_thought,
     "server_tool_use": _tool_use,
     "text": _response,
+    "text_editor_code_execution_tool_result": _server_answer,
     "thinking": _thought,
     "tool_result": _answer,
     "tool_use": _tool_use,
+    "web_fetch_tool_result": _server_answer,
+    "web_search_tool_result": _server_answer,
 }
 
 
