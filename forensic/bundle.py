@@ -272,7 +272,10 @@ def _sync(folder: Path) -> None:
 
 def _present(target: Path, content_id: str) -> str:
     """The id of the bundle that is at `target`, when it is sound and holds this content."""
-    present = open_bundle(target)
+    try:
+        present = open_bundle(target)
+    except (NotABundle, NoSuchPath):  # a file of another kind, or a link to nothing
+        raise AlreadyThere(path=target) from None
     if present.content_id != content_id or not present.sealed or present.bundle_id is None:
         raise AlreadyThere(path=target)
     present.check()

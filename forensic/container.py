@@ -27,6 +27,8 @@ SEAL: Final = SEAL_MAGIC + struct.pack("<I", 40) + b"FRSEAL1\0"
 _SEALED: Final = len(SEAL) + 32
 _FOOTER: Final = struct.Struct("<IBI")
 _SEEKABLE: Final = 0x8F92EAB1
+AIM: Final = 1 << 20
+"""Bytes of tar at which the writer ends a frame: a reader holds a few frames at a time, and damage costs one."""
 _STORED_LIMIT: Final = FRAME + FRAME // 256 + 64
 """No frame of 4 MiB that a compressor wrote is longer."""
 _BLOCKS_LIMIT: Final = 1 << 14
@@ -67,6 +69,7 @@ class Writer:
         self._entries: list[tuple[int, int]] = []
         self._buffer: list[bytes] = []
         self._fill = 0
+        self._aim = min(AIM, FRAME)
 
     def __enter__(self) -> Self:
         return self
@@ -121,7 +124,8 @@ class Writer:
 
     def _fit(self, rows: bytes, at: int) -> None:
         while at < len(rows):
-            cut = rows.rfind(b"\n", at, at + FRAME - self._fill) + 1
+            room = max(self._aim - self._fill, 0)
+            cut = rows.rfind(b"\n", at, at + room) + 1
             if not cut:
                 cut = rows.find(b"\n", at) + 1
             self._put(rows[at:cut])
@@ -134,25 +138,25 @@ class Writer:
             return
         self._flush()
         for run in chain([head], chunks, [pad]):
-            at = 0
-            while at < len(run):
-                part = run[at : at + FRAME - self._fill]
-                self._put(part)
-                at += len(part)
+            self._fill_up(run)
 
     def _put(self, run: bytes) -> None:
         """Bytes that stay together, unless no frame can hold them: then they fill frames of their own."""
-        if self._fill + len(run) > FRAME:
+        if self._fill + len(run) > self._aim:
             self._flush()
-        if len(run) > FRAME:
-            for at in range(0, len(run), FRAME):
-                self._buffer, self._fill = [run[at : at + FRAME]], 1
+        self._fill_up(run)
+        if self._fill >= self._aim or len(run) > FRAME:
+            self._flush()
+
+    def _fill_up(self, run: bytes) -> None:
+        at = 0
+        while at < len(run):
+            part = run[at : at + FRAME - self._fill]
+            self._buffer.append(part)
+            self._fill += len(part)
+            at += len(part)
+            if self._fill == FRAME:
                 self._flush()
-            return
-        self._buffer.append(run)
-        self._fill += len(run)
-        if self._fill == FRAME:
-            self._flush()
 
     def _flush(self) -> None:
         if not self._fill:

@@ -60,16 +60,25 @@ def read_manifest(raw: bytes, *, sealed: bool) -> Manifest:
     """
     if len(raw) > LIMITS.manifest:
         raise Defect(f"a manifest of {len(raw)} bytes, more than {LIMITS.manifest}", member=MANIFEST, kind="limit")
+    if sum(map(raw.count, b",[{")) > LIMITS.values:
+        # a value may take twenty times the memory of its text
+        raise Defect(f"a manifest of more than {LIMITS.values} values", member=MANIFEST, kind="limit")
     try:
         _can_read(msgspec.json.decode(raw, type=_Frontispiece))
         manifest = msgspec.json.decode(raw, type=Manifest)
-        if sealed and canonical(msgspec.json.decode(raw)) + b"\n" != raw:
-            raise Defect("not written canonically", member=MANIFEST)
-        if sealed and bytes(msgspec.json.decode(raw, type=_Slices).evidence) != canonical(manifest.evidence):
-            raise Defect("its evidence has fields that format 1 does not have", member=MANIFEST)
+        if sealed and write_manifest(manifest) != raw:
+            _judge_unknown(raw, manifest)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise Defect(f"not a manifest: {error}", member=MANIFEST) from None
     return manifest
+
+
+def _judge_unknown(raw: bytes, manifest: Manifest) -> None:
+    """A manifest with fields that this version does not know must be canonical with them."""
+    if canonical(msgspec.json.decode(raw)) + b"\n" != raw:
+        raise Defect("not written canonically", member=MANIFEST)
+    if bytes(msgspec.json.decode(raw, type=_Slices).evidence) != canonical(manifest.evidence):
+        raise Defect("its evidence has fields that format 1 does not have", member=MANIFEST)
 
 
 def _can_read(front: _Frontispiece) -> None:

@@ -28,11 +28,14 @@ from forensic.wrapping import LINE_LIMIT, LineReader, NotWrapped, PayloadReader,
 
 __all__ = ["Reading", "read_binding", "read_object"]
 
+_NOTE_LIMIT: Final = 1 << 16
+"""Longest line of bindings and context in bytes."""
 _binding = msgspec.json.Decoder(Binding).decode
 
 
 def read_binding(line: bytes) -> Binding:
     """One line of ``bindings.jsonl`` without its line feed. Raises `Defect`."""
+    _judge_length(line, "bindings.jsonl")
     try:
         binding = _binding(line)
     except (msgspec.MsgspecError, UnicodeError) as error:
@@ -44,6 +47,7 @@ def read_binding(line: bytes) -> Binding:
 
 def read_object(line: bytes) -> dict[str, Any]:
     """One line of ``context.jsonl`` without its line feed. Raises `Defect`."""
+    _judge_length(line, "context.jsonl")
     try:
         value = msgspec.json.decode(line, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
@@ -51,6 +55,11 @@ def read_object(line: bytes) -> dict[str, Any]:
     if canonical(value) != line:
         raise Defect("no canonical object", member="context.jsonl")
     return value
+
+
+def _judge_length(line: bytes, member: str) -> None:
+    if len(line) > _NOTE_LIMIT:
+        raise Defect(f"a line of {len(line)} bytes, more than {_NOTE_LIMIT}", member=member, kind="limit")
 
 
 class _Aside:

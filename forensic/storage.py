@@ -14,12 +14,12 @@ from forensic.container import read, read_range
 from forensic.manifest import MANIFEST, is_room
 from forensic.model import Member
 from forensic.ustar import FRAME, LIMITS, Defect, Piece, Sum, extent, valid_name
-from forensic.wrapping import LINE_LIMIT
 from forensic.zstd import MAGIC
 
 __all__ = ["Folder", "SealedFile", "StoredFile", "place"]
 
 _CHUNK: Final = 1 << 20
+_LOOKUP_LIMIT: Final = 64 << 20
 _FLAGS: Final = (
     os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 )  # fmt: skip
@@ -93,8 +93,8 @@ class SealedFile:
             return None
         start = extent(manifest_size) + sum(extent(members[other].size) for other in members if other < name)
         wanted = members[name]
-        if wanted.size > LINE_LIMIT:
-            raise Defect(f"{wanted.size} bytes are more than is read at once", member=name, kind="limit")
+        if wanted.size > _LOOKUP_LIMIT:
+            raise Defect(f"{wanted.size} bytes are more than is looked up at once", member=name, kind="limit")
         with self._path.open("rb") as stream:
             data = read_range(stream, start + 512, wanted.size)
         if hashlib.sha256(data).hexdigest() != wanted.sha256:

@@ -43,9 +43,10 @@ _AFTER: Final = b"0" + bytes(100) + b"ustar\0" + b"00" + bytes(64) + b"0000000\0
 
 
 class Limits(NamedTuple):
-    """What a reader accepts. All but `members` and `frames` are bytes, uncompressed."""
+    """What a reader accepts, in bytes but for `members` and `frames`. `values` are a manifest's commas and brackets."""
 
     manifest: int = 32 << 20
+    values: int = 2_000_000
     total: int = 16 << 30
     members: int = 200_000
     frames: int = 65_536

@@ -680,6 +680,14 @@ def manifest_of_32_mebibytes() -> bytes:
     return packed(entry("manifest.json", bytes((32 << 20) + 1))[: 4 << 20])
 
 
+@hostile("manifest.json: a manifest of more than 2000000 values", error="TooLarge")
+def manifest_of_many_values() -> bytes:
+    contents = honest()
+    manifest = contents["manifest.json"].removesuffix(b"}\n") + b',"zeros":[' + b"[]," * 2_000_000 + b"0]}\n"
+    first = entry("manifest.json", manifest)
+    return packed(*(first[at : at + (4 << 20)] for at in range(0, len(first), 4 << 20)))
+
+
 @hostile("manifest.json: its evidence is not that of its sources")
 def evidence_of_another_session() -> bytes:
     contents = listed(honest())
@@ -871,6 +879,11 @@ def evidence_of_other_payloads() -> bytes:
 def binding_with_blanks() -> bytes:
     contents = honest() | {"bindings.jsonl": b'{"ground": "named","rows":[0,1],"stream":"main","generation":1}\n'}
     return bundle_of(listed(contents))
+
+
+@hostile("context.jsonl, row 1, frame 2 at byte N: a line of 90011 bytes, more than 65536", late=True)
+def context_of_many_values() -> bytes:
+    return bundle_of(listed(honest() | {"context.jsonl": b'{"cwd":[' + b"[]," * 30_000 + b"0]}\n"}))
 
 
 @hostile("context.jsonl, row 1, frame 2 at byte N: no canonical object", late=True)

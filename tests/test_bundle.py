@@ -34,6 +34,7 @@ from forensic.errors import (
     NewerFormat,
     NoSuchPath,
     NotABundle,
+    TooLarge,
     WriteFailed,
 )
 from forensic.jsonio import canonical
@@ -513,6 +514,15 @@ def test_opening_reads_the_manifest_only(small: bytes, tmp_path: Path) -> None:
         bundle.check()
 
 
+def test_large_members_are_not_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is looked up is held in memory, so it has a limit; the timeline has another."""
+    path = sealed(tmp_path, {"main": AGENT}, recorded=b"x" * 100)
+    monkeypatch.setattr("forensic.storage._LOOKUP_LIMIT", 99)
+    with pytest.raises(TooLarge, match="100 bytes are more than is looked up at once"):
+        open_bundle(path).recorded()
+    open_bundle(path).check()
+
+
 def test_looking_up_compares_with_the_hash(small: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A member that is looked up is what the manifest says, or refused."""
     path = tmp_path / "bundle.zst"
@@ -556,10 +566,11 @@ def test_other_content_is_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(AlreadyThere):
         seal(other, path)
     assert path.read_bytes() == before
-    with pytest.raises(NotABundle):
-        seal(other, record(tmp_path / "folder", {"main": ROWS}) / "payloads.jsonl")
-    with pytest.raises(AlreadyThere):
-        seal(other, tmp_path / "folder")
+    (tmp_path / "link").symlink_to(tmp_path / "nothing")
+    folder = record(tmp_path / "folder", {"main": ROWS})
+    for taken in (folder, folder / "payloads.jsonl", tmp_path / "link"):
+        with pytest.raises(AlreadyThere):
+            seal(other, taken)
 
 
 def test_damaged_content_of_that_name_is_told(tmp_path: Path) -> None:

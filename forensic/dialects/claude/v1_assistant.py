@@ -159,9 +159,10 @@ def _answer(fields: Body, block: Body, keep: Keeper) -> Iterable[Observation]:
 def _server_answer(fields: Body, block: Body, keep: Keeper) -> Iterable[Observation]:
     """The result of a server tool in its own block: a list of results, one result, or an error with its code."""
     content = block.get("content")
-    failed = isinstance(content, dict) and native_text(content.get("type")).endswith("_error")
+    told = mapping(content)
+    failed = native_text(told.get("type")).endswith("_error")
     if failed:
-        detail = {"error_code": keep.value(content.get("error_code"))}
+        detail = {"error_code": keep.value(told.get("error_code"))}
     else:
         detail = {"results": len(content) if isinstance(content, list) else 1}
     call = text_or_none(block.get("tool_use_id"))
