@@ -29,11 +29,29 @@ class Harness(Struct, frozen=True, kw_only=True):
 
 UNKNOWN = Harness(name="unknown", title="unknown")
 
-_CLAUDE_OWN = frozenset({
-    "agent-name", "ai-title", "api-request", "api-request-blob", "api-request-shape", "atis-latch", "bridge-session",
-    "cost-state", "custom-title", "file-history-delta", "file-history-snapshot", "fork-context-ref", "frame-link",
-    "last-prompt", "permission-mode", "pr-link", "queue-operation", "session-id", "worktree-state",
-})
+_CLAUDE_OWN = frozenset(
+    {
+        "agent-name",
+        "ai-title",
+        "api-request",
+        "api-request-blob",
+        "api-request-shape",
+        "atis-latch",
+        "bridge-session",
+        "cost-state",
+        "custom-title",
+        "file-history-delta",
+        "file-history-snapshot",
+        "fork-context-ref",
+        "frame-link",
+        "last-prompt",
+        "permission-mode",
+        "pr-link",
+        "queue-operation",
+        "session-id",
+        "worktree-state",
+    }
+)
 
 HARNESSES: dict[str, Harness] = {
     "claude": Harness(

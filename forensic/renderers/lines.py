@@ -149,7 +149,13 @@ def _call(depth: int, seen: ToolRequest, node: Node) -> Line:
         if result.exit_code:
             ends.append((f"exit {result.exit_code}", "bad"))
         said.append(one_line(result.text))
-    said.extend(_permission(child.seen) for child in node.children if isinstance(child.seen, Permission))
+    good = outcome is not None and outcome.outcome == "ok"
+    # that the settings let a call pass is the rule and no news; that a person did is, or that they did not
+    said.extend(
+        _permission(child.seen)
+        for child in node.children
+        if isinstance(child.seen, Permission) and not (good and child.seen.origin == "config")
+    )
     more = ("  " + "  ".join(said), "aside")
     head = (("\u25cf ", style), (name, style))
     ms = outcome.duration_ms if outcome else None

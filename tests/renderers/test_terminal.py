@@ -233,10 +233,17 @@ def test_runs_end() -> None:
 
 
 def test_decisions_and_ends() -> None:
-    """The decision on a call stands behind the call, one without a call by itself; a bare end of a turn nowhere."""
-    allowed = node(Permission(ref=REF, decision="allow", origin="config"))
+    """The decision on a call stands behind the call, one without a call by itself; a bare end of a turn nowhere.
+
+    That the settings let a call pass that came back well is no news.
+    """
+    silent = node(Permission(ref=REF, decision="allow", origin="config"))
+    shown = drawn(session(turn(1, call("A", {}, "ok", silent), call("B", {}, "denied", silent))))
+    assert "allow" not in shown.split("\n")[5]
+    assert shown.split("\n")[6].endswith("allow by config")
+    allowed = node(Permission(ref=REF, decision="allow", origin="user"))
     shown = drawn(session(turn(1, call("A", {}, "ok", allowed), allowed, node(TurnEnd(ref=REF, duration_ms=3)))))
-    assert shown.split("\n")[5:8] == ["│ ● A  312ms ✓  allow by config", "│ · permission allow by config", ""]
+    assert shown.split("\n")[5:8] == ["│ ● A  312ms ✓  allow by user", "│ · permission allow by user", ""]
     assert "turn end aborted" in drawn(session(turn(1, node(TurnEnd(ref=REF, status="aborted")))))
 
 
