@@ -26,11 +26,11 @@ def gist(seen: Observation) -> str | None:
     """What makes an observation the same as another of its kind: the call it is about, else its text."""
     kind = type(seen)
     if kind in _CALLED:
-        call: str | None = seen.call  # type: ignore[attr-defined]
+        call: str | None = seen.call  # type: ignore[attr-defined]  # that kind has it
         if call is not None:
             return call
     if kind in _TEXTED:
-        text: Text | None = seen.text  # type: ignore[attr-defined]
+        text: Text | None = seen.text  # type: ignore[attr-defined]  # that kind has it
         return None if text is None else text.sha256
     return None
 

@@ -34,12 +34,12 @@ class Given:
     def observe(self, entry: Entry, keep: Keeper = FOLDED) -> list[Observation]:
         """Hand the entry through."""
         del keep
-        return [entry]  # type: ignore[list-item]
+        return [entry]  # type: ignore[list-item]  # this parser takes them for entries
 
 
 def replay(*observations: Observation) -> Session:
     """The session of observations given in recorded order."""
-    return play(observations, Given(), harness="given", session="s-1", content_id="c")  # type: ignore[arg-type]
+    return play(observations, Given(), harness="given", session="s-1", content_id="c")  # type: ignore[arg-type]  # this parser takes them for entries
 
 
 def outline(node: Node, depth: int = 0) -> list[str]:

@@ -36,7 +36,7 @@ from forensic.model import (
 
 def request(offset: int, call: str, step: str = "m1", **more: object) -> ToolRequest:
     """A call in a message."""
-    return ToolRequest(**{"ref": ref(offset), "name": "Run", "call": call, "step": step, **more})  # type: ignore[arg-type]
+    return ToolRequest(**{"ref": ref(offset), "name": "Run", "call": call, "step": step, **more})  # type: ignore[arg-type]  # fields by name
 
 
 def kinds(session: Session) -> list[tuple[str, int]]:
@@ -112,7 +112,7 @@ def test_the_duration_of_a_call_is_the_producers_else_the_clocks() -> None:
         ToolResult(ref=ref(5), call="c3", ok=True, at=at(3)),
     )
     told = {
-        node.seen.call: (node.outcome.duration_ms, node.outcome.measured)  # type: ignore[union-attr]
+        node.seen.call: (node.outcome.duration_ms, node.outcome.measured)  # type: ignore[union-attr]  # calls and frames
         for step in session.tree.children
         for node in step.children
     }
@@ -243,8 +243,8 @@ def test_a_persons_title_beats_the_machines_and_one_of_another_session_is_none()
         Title(ref=ref(2), text=text("machine"), source="ai"),
         Title(ref=ref(3), text=text("foreign"), source="summary", leaf="elsewhere"),
     )
-    assert session.tree.seen.title == "mine"  # type: ignore[union-attr]
-    assert replay(Prompt(ref=ref(0), text=text("first words"))).tree.seen.title == "first words"  # type: ignore[union-attr]
+    assert session.tree.seen.title == "mine"  # type: ignore[union-attr]  # calls and frames
+    assert replay(Prompt(ref=ref(0), text=text("first words"))).tree.seen.title == "first words"  # type: ignore[union-attr]  # calls and frames
 
 
 def subagent_rows(agent: str = "a1", via: str | None = None, first: int = 0) -> tuple[Observation, ...]:

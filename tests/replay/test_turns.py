@@ -85,7 +85,7 @@ def test_an_interruption_aborts_the_turn_it_stands_in() -> None:
         Injected(ref=ref(1), text=text("stop"), source="interrupt"),
         Prompt(ref=ref(2), text=text("b")),
     )
-    assert [node.seen.aborted for node in session.tree.children] == [True, False]  # type: ignore[union-attr]
+    assert [node.seen.aborted for node in session.tree.children] == [True, False]  # type: ignore[union-attr]  # these are turns
     assert session.summary["aborted_turns"] == 1
 
 
@@ -108,7 +108,7 @@ def test_a_turn_spans_its_pieces() -> None:
         Prompt(ref=ref(2), text=text("c"), at=at(60)),
         Response(ref=ref(3), text=text("d"), at=at(61.5)),
     )
-    assert [(node.seen.at, node.seen.until) for node in session.tree.children] == [  # type: ignore[union-attr]
+    assert [(node.seen.at, node.seen.until) for node in session.tree.children] == [  # type: ignore[union-attr]  # these are turns
         (at(0), at(4)),
         (at(60), at(61.5)),
     ]
