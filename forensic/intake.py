@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 
 from msgspec import Struct
 
 from forensic.archive import Archive
-from forensic.bundle import content_id_of, seal
+from forensic.bundle import content_id_of, open_bundle, seal
 from forensic.capture.discover import Found, find
 from forensic.capture.named import follows, record, unchanged
 from forensic.errors import Damaged, ForensicError, NewerFormat, WriteFailed
@@ -71,7 +72,10 @@ def _capture(found: Found, archive: Archive, *, verdict: bool) -> Captured:
         content_id = content_id_of(manifest.evidence)
         target = archive.path_of(found.harness, content_id)
         if target.exists():
-            return _captured(target, content_id, manifest, "unchanged", findings)
+            spoilt = _spoilt(target, content_id)
+            if spoilt is None:
+                return _captured(target, content_id, manifest, "unchanged", findings)
+            findings.append(_set_apart(target, spoilt))
         if verdict:
             findings.extend(_record_verdict(directory))
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -103,6 +107,30 @@ def _captured(bundle: Path, content_id: str, manifest: Manifest, state: str, fin
         supersedes=manifest.supersedes if state == "superseding" else (),
         findings=tuple(findings),
     )
+
+
+def _spoilt(target: Path, content_id: str) -> str | None:
+    """Why the file of that name is not the sound bundle that it should be; None when it is."""
+    try:
+        bundle = open_bundle(target)
+        bundle.check()
+    except (Damaged, NewerFormat) as error:
+        return str(error)
+    return None if bundle.content_id == content_id else f"{target}: it holds {bundle.content_id[:16]}"
+
+
+def _set_apart(target: Path, reason: str) -> Finding:
+    """Give a spoilt bundle another name, so that the session can be sealed anew; raises `WriteFailed`."""
+    for number in count(1):
+        apart = target.with_name(f"{target.name}.damaged-{number}")
+        if not apart.exists():
+            break
+    try:
+        target.rename(apart)
+    except OSError as error:
+        raise WriteFailed(path=apart, detail=error.strerror or type(error).__name__) from None
+    note = f"a bundle of this session was damaged ({reason}); it is now {apart.name}, and the session is sealed anew"
+    return Finding(kind="damaged-before", note=note, problem=True)
 
 
 def _record_verdict(directory: Path) -> tuple[Finding, ...]:

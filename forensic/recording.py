@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -12,7 +13,7 @@ from msgspec import Struct
 from forensic.bundle import Bundle, open_bundle
 from forensic.dialects.registry import parser, unverified
 from forensic.errors import Damaged, NoSuchParser
-from forensic.model import FOLDED, WHOLE, Finding, Manifest, Node, Parsed, Session
+from forensic.model import FOLDED, WHOLE, Finding, Manifest, Node, Parsed, Session, SessionFrame
 from forensic.renderers import document
 from forensic.replay.player import REPLAY_VERSION, play
 
@@ -23,7 +24,10 @@ Progress = Callable[[int], None]
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """What replay gave when the bundle was sealed (``recorded.json``): docs/bundle.md."""
+    """What replay gave when the bundle was sealed (``recorded.json``): docs/bundle.md.
+
+    `title`, `started` and `ended` are there for lists, which replay nothing.
+    """
 
     schema: int = 1
     parser: Parsed
@@ -33,6 +37,9 @@ class Verdict(Struct, frozen=True, kw_only=True):
     document_sha256: str
     rows: dict[str, int]
     decisions: dict[str, int]
+    title: str | None = None
+    started: datetime | None = None
+    ended: datetime | None = None
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -157,6 +164,9 @@ def judge(session: Session) -> Verdict:
         document_sha256=document.write(session),
         rows=session.summary["rows"],
         decisions=_decisions(session),
+        title=session.tree.seen.title if isinstance(session.tree.seen, SessionFrame) else None,
+        started=session.summary["started"],
+        ended=session.summary["ended"],
     )
 
 

@@ -217,3 +217,18 @@ def test_a_session_that_cannot_be_captured_does_not_stop_the_others(
     transcript(home, "s2", "two")
     states = {one.session: one.state for one in taken(Archive(tmp_path / "archive"), home)}
     assert states == {"s1": "failed", "s2": "sealed"}
+
+
+def test_a_bundle_that_was_destroyed_is_sealed_anew_from_its_session(tmp_path: Path) -> None:
+    """The spoilt file is kept under another name, and it is told."""
+    archive = Archive(tmp_path / "archive")
+    path = transcript(tmp_path / "home", "s1", "one")
+    (first,) = taken(archive, path)
+    bundle = Path(first.bundle)
+    bundle.chmod(0o600)
+    bundle.write_bytes(bytes(20))
+    (again,) = taken(Archive(tmp_path / "archive"), path)
+    assert (again.state, again.bundle) == ("sealed", first.bundle)
+    assert [(finding.kind, finding.problem) for finding in again.findings] == [("damaged-before", True)]
+    assert open_recording(bundle).verify().ok
+    assert bundle.with_name(f"{bundle.name}.damaged-1").read_bytes() == bytes(20)

@@ -6,12 +6,15 @@ import hashlib
 import io
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 
+from forensic import model
 from forensic.model import (
     FOLDED,
     Basis,
     Finding,
     Node,
+    Observation,
     Outcome,
     Parsed,
     Proof,
@@ -134,3 +137,18 @@ def test_bindings_name_a_place_for_every_observation() -> None:
     ]
     assert lines[1]["owner"] == {"kind": "tool_request", "ref": ["main", 1, 0], "part": 0, "id": "c"}
     assert (lines[1]["basis"], lines[1]["agreed"]) == ("exact", ["call"])
+
+
+def test_every_kind_and_field_stands_on_the_page(root: Path) -> None:
+    """docs/replay.md is where a reader of documents looks."""
+    page = (root / "docs" / "replay.md").read_text(encoding="utf-8")
+    kinds = [
+        kind
+        for kind in vars(model).values()
+        if isinstance(kind, type) and issubclass(kind, Observation) and kind is not Observation
+    ]
+    words = {str(kind.__struct_config__.tag) for kind in kinds} | {
+        name for kind in kinds for name in kind.__struct_fields__
+    }
+    assert [word for word in sorted(words) if f"`{word}`" not in page and word not in {"part", "ref", "at"}] == []
+    assert len(kinds) > 20
