@@ -129,7 +129,7 @@ class Bundle:
     def _read(self, *, strict: bool, progress: Progress | None = None) -> Iterator[list[Entry]]:
         with _readable(self.path), _aid(self.path) as pool:
             examine(self.manifest)
-            reading = Reading(self.manifest, self._raw if self.sealed else b"", strict=strict, pool=pool)
+            reading = Reading(self.manifest, self._raw if self.sealed else b"", strict=strict)
             storage, listed = self._storage, self.manifest.members
             pieces = storage.pieces(pool) if isinstance(storage, SealedFile) else storage.pieces(listed, pool)
             for entries, done in reading.entries(pieces):

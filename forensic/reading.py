@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor
 from typing import Any, Final
 
 import msgspec
@@ -23,7 +22,7 @@ from forensic.model import (
     SideFile,
     Source,
 )
-from forensic.ustar import Defect, Piece, Sum
+from forensic.ustar import Defect, Piece
 from forensic.wrapping import LINE_LIMIT, LineReader, NotWrapped, PayloadReader, RowReader
 
 __all__ = ["Reading", "read_binding", "read_object"]
@@ -129,12 +128,12 @@ class _Entries(_Aside):
 
 
 class _Counted(_Aside):
-    """Rows or payloads that make no entries, but are summed up and compared with the evidence of the manifest."""
+    """Rows or payloads that make no entries, but are added up and compared with the evidence of the manifest."""
 
-    def __init__(self, lines: LineReader, evidence: GenerationEvidence, pool: Executor | None) -> None:
+    def __init__(self, lines: LineReader, evidence: GenerationEvidence) -> None:
         super().__init__(lines)
         self._evidence = evidence
-        self._digest = Sum(pool)
+        self._digest = hashlib.sha256()
         self._bytes = 0
 
     def end(self, piece: Piece) -> list[Entry]:
@@ -146,30 +145,29 @@ class _Counted(_Aside):
 
 
 class _CountedRows(_Counted):
-    """What is summed up of a row are its bytes and its end."""
+    """What is added up of a row are its bytes and its end."""
 
-    def __init__(self, rows: RowReader, evidence: GenerationEvidence, pool: Executor | None) -> None:
-        super().__init__(rows, evidence, pool)
+    def __init__(self, rows: RowReader, evidence: GenerationEvidence) -> None:
+        super().__init__(rows, evidence)
         self._rows = rows
 
     def feed(self, data: bytes) -> list[Entry]:
-        untouched = self._rows.untouched(data)
-        self._digest.update(untouched)
-        self._bytes += len(untouched)
+        self._bytes += self._rows.add_up(data, self._digest)
         return []
 
 
 class _CountedPayloads(_Counted):
-    """What is summed up of a payload is the length of its content, a colon, the content, a comma."""
+    """What is added up of a payload is the length of its content, a colon, the content, a comma."""
 
-    def __init__(self, payloads: PayloadReader, evidence: GenerationEvidence, pool: Executor | None) -> None:
-        super().__init__(payloads, evidence, pool)
+    def __init__(self, payloads: PayloadReader, evidence: GenerationEvidence) -> None:
+        super().__init__(payloads, evidence)
         self._payloads = payloads
 
     def feed(self, data: bytes) -> list[Entry]:
-        contents = [payload.raw for payload in self._payloads.read(data)]
-        self._digest.update(b"".join([b"%d:%b," % (len(content), content) for content in contents]))
-        self._bytes += sum(map(len, contents))
+        for payload in self._payloads.read(data):
+            size = len(payload.raw)
+            self._digest.update(b"%d:%b," % (size, payload.raw))
+            self._bytes += size
         return []
 
 
@@ -180,12 +178,8 @@ def _told(evidence: GenerationEvidence) -> str:
 class Reading:
     """One pass over the members of a recording."""
 
-    def __init__(self, manifest: Manifest, raw: bytes, *, strict: bool, pool: Executor | None = None) -> None:
-        """`raw` are the bytes of the manifest as it was opened; none for a folder, whose pieces hold no manifest.
-
-        A `pool` of one thread does the sums.
-        """
-        self._pool = pool
+    def __init__(self, manifest: Manifest, raw: bytes, *, strict: bool) -> None:
+        """`raw` are the bytes of the manifest as it was opened; none for a folder, whose pieces hold no manifest."""
         self._manifest = manifest
         self._raw = raw
         self._strict = strict
@@ -242,7 +236,7 @@ class Reading:
             return self._source(name, size)
         if name == "payloads.jsonl":
             counted = evidence.payloads[0] if evidence.payloads else _NOTHING
-            return _CountedPayloads(PayloadReader(), counted, self._pool) if strict else _Entries(PayloadReader())
+            return _CountedPayloads(PayloadReader(), counted) if strict else _Entries(PayloadReader())
         if strict and name in _CHECKED:
             return _Lines(_CHECKED[name])
         if name.startswith(("transcripts/", "files/")) and is_room(name):
@@ -269,7 +263,7 @@ class Reading:
         )
         generation = source.generations[number - 1]
         evidence = GenerationEvidence(generation.bytes, generation.rows, generation.sha256)
-        return _CountedRows(rows, evidence, self._pool) if self._strict else _Entries(rows)
+        return _CountedRows(rows, evidence) if self._strict else _Entries(rows)
 
     def _compare(self, name: str, found: Member) -> None:
         if name == MANIFEST:

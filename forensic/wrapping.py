@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import functools
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -37,6 +37,13 @@ _LF: Final = b"\n"
 _CRLF: Final = b"\r\n"
 _skip = msgspec.json.Decoder(Raw).decode
 _encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class Digest(Protocol):
+    """What bytes are added up with."""
+
+    def update(self, data: bytes, /) -> None:
+        """Add bytes."""
 
 
 class NotWrapped(ValueError):
@@ -232,9 +239,18 @@ class RowReader(LineReader):
             for offset, line, raw, end in self._split(self.whole(data))
         ]
 
-    def untouched(self, data: bytes) -> bytes:
-        """The provider's own bytes of these rows: each with its end. Raises `NotWrapped`."""
-        return b"".join([part for _, _, raw, end in self._split(self.whole(data)) for part in (raw, end)])
+    def add_up(self, data: bytes, digest: Digest) -> int:
+        """Add the provider's own bytes of these rows, each with its end, to a digest; their number. As `read` raises.
+
+        Row by row, since each large one gives way to a thread that waits for the interpreter.
+        """
+        size = 0
+        update = digest.update
+        for _, _, raw, end in self._split(self.whole(data)):
+            row = raw + end
+            update(row)
+            size += len(row)
+        return size
 
     def _split(self, lines: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:
         """The inner loop: a row that is as usual is a slice between a beginning that is foreseen and two braces."""
