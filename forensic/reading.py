@@ -24,6 +24,7 @@ from forensic.model import (
 )
 from forensic.ustar import Defect, Piece
 from forensic.wrapping import LINE_LIMIT, LineReader, NotWrapped, PayloadReader, RowReader
+from forensic.zstd import SPOILT
 
 __all__ = ["Reading", "read_binding", "read_object"]
 
@@ -285,7 +286,9 @@ class Reading:
     def _placed(self, defect: Defect, piece: Piece | None) -> Defect:
         """Say where it is, as far as is known."""
         member, row, frame, at = defect.member or self._open, defect.row, defect.frame, defect.at
-        if frame is not None and member == self._open and member.endswith(".jsonl"):
+        if frame is not None and not member and self._due and defect.reason == SPOILT:
+            member = self._due[0]  # what the frame begins with
+        elif frame is not None and member == self._open and member.endswith(".jsonl"):
             row = self._member.lines.rows + 1  # a frame is damaged: this is the first row in it
         if frame is None and at is None and piece is not None and piece.frame and member == piece.member:
             frame, at = piece.frame, piece.at

@@ -119,7 +119,7 @@ def _report(bundle: Bundle) -> Salvage:
     return Salvage(
         content_id=bundle.content_id,
         bundle_id=str(bundle.bundle_id),
-        verified=tuple(sorted(manifest.members.keys() - set(salvaged.unverified))),
+        verified=tuple(sorted(manifest.members.keys() - {*salvaged.unverified, *salvaged.lost})),
         unverified=salvaged.unverified,
         lost=salvaged.lost,
         rows=sum(each.rows for stream in manifest.evidence.streams for each in stream.generations),

@@ -427,7 +427,7 @@ def cut_row() -> bytes:
 # --- frames ----------------------------------------------------------------------------------------------------------
 
 
-@hostile("frame 2 at byte N: data do not match their checksum, or are malformed")
+@hostile("bindings.jsonl, frame 2 at byte N: data do not match their checksum, or are malformed")
 def wrong_frame_checksum() -> bytes:
     first, second, *rest = [(frame(content), len(content)) for content in tar_of(listed(honest()))]
     broken = second[0][:-1] + bytes([second[0][-1] ^ 1])
