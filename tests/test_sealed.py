@@ -1,0 +1,33 @@
+"""Sealed bundles of every released format and dialect: they open, verify and replay for ever."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from forensic.recording import open_recording
+
+FROZEN = {
+    "claude-format-1.zst": "ec32501699a5d768c4a0a2315ab1601dfb2126369ab1d5606ebdd6ddb2c30f87",
+    "unknown-format-1.zst": "f7f7e1ea41092e7cf11baf0f7e02337edbfed0eb3d9accb8419c8366de2da1cc",
+}
+"""Each file with its SHA-256: a sealed bundle is never changed, these least of all."""
+
+
+@pytest.mark.parametrize("name", sorted(FROZEN))
+def test_a_frozen_bundle_is_what_it_was_and_still_verifies(root: Path, name: str) -> None:
+    """Its bytes, its verdict, its tree."""
+    path = root / "golden" / "sealed" / name
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == FROZEN[name]
+    recording = open_recording(path)
+    assert recording.manifest.format == 1
+    report = recording.verify()
+    assert (report.ok, report.findings) == (True, ())
+    assert recording.replay().observations > 0
+
+
+def test_no_frozen_bundle_is_forgotten(root: Path) -> None:
+    """The folder holds these and no others."""
+    assert sorted(path.name for path in (root / "golden" / "sealed").glob("*.zst")) == sorted(FROZEN)
