@@ -14,15 +14,18 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from forensic.bundle import Bundle, open_bundle
 from forensic.errors import Ambiguous, ForensicError, NotInArchive, WriteFailed
-from forensic.model import Finding, Manifest
+from forensic.model import Finding, Manifest, utc
 from forensic.superset import missing
 
 if sys.platform == "win32":
@@ -30,12 +33,14 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-__all__ = ["Archive", "Kept", "Pruned", "default_root"]
+__all__ = ["Archive", "Broken", "Kept", "Pruned", "default_root"]
 
 Report = Callable[[Finding], None]
 
 _FOLDER: Final = re.compile(r"[0-9a-f]{2}")
 _BUNDLE: Final = re.compile(r"([a-z0-9_]+)-([0-9a-f]{16})\.zst")
+_ENOUGH: Final = 8
+"""Characters of a content id that name a bundle which cannot say itself what it is."""
 
 
 def default_root() -> Path:
@@ -49,7 +54,10 @@ def default_root() -> Path:
 
 
 class Kept(Struct, frozen=True, kw_only=True):
-    """One bundle of the archive. `size` is that of its file; `superseded` when another bundle names it so."""
+    """One bundle of the archive. `size` is that of its file; `superseded` when another bundle names it so.
+
+    `started` is when it was captured; `title`, `began` and `ended` are the session's own, as its verdict tells them.
+    """
 
     path: Path
     content_id: str
@@ -62,6 +70,26 @@ class Kept(Struct, frozen=True, kw_only=True):
     size: int
     supersedes: tuple[str, ...] = ()
     superseded: bool = False
+    title: str | None = None
+    began: datetime | None = None
+    ended: datetime | None = None
+
+
+class Broken(Struct, frozen=True, kw_only=True):
+    """A file that lies where a bundle would and cannot be read as one. `beginning`: what its name says of its id."""
+
+    path: Path
+    harness: str
+    beginning: str
+    size: int
+
+
+class _Told(Struct, frozen=True):
+    """What a verdict tells of its session; the rest of it only verify needs."""
+
+    title: str | None = None
+    started: str | None = None
+    ended: str | None = None
 
 
 class Pruned(Struct, frozen=True, kw_only=True):
@@ -76,9 +104,10 @@ class Pruned(Struct, frozen=True, kw_only=True):
 class Archive:
     """One archive folder; it need not exist yet."""
 
-    def __init__(self, root: Path) -> None:
-        """Nothing is read or made before it is needed."""
+    def __init__(self, root: Path, *, verdicts: bool = False) -> None:
+        """Nothing is read or made before it is needed; with `verdicts` each bundle's is read, too."""
         self.root = root
+        self._verdicts = verdicts
         self._known: dict[Path, Kept] = {}
 
     def path_of(self, harness: str, content_id: str) -> Path:
@@ -94,7 +123,7 @@ class Archive:
             known = self._known.get(path)
             if known is None:
                 try:
-                    known = _kept(open_bundle(path))
+                    known = _kept(open_bundle(path), verdict=self._verdicts)
                 except (ForensicError, OSError) as error:
                     report(Finding(kind="unreadable-bundle", note=_note(path, error), problem=True))
                     continue
@@ -122,15 +151,38 @@ class Archive:
         return None
 
     def named(self, name: str) -> Path:
-        """The one bundle whose content id, or the newest of the session whose id, begins so.
+        """The one bundle whose content id, or the newest of the session whose id, is this or begins so.
 
+        A whole id wins over the beginnings of others; when no bundle that can be read fits, a `broken` one may.
         Raises `NotInArchive`, and `Ambiguous` when there are several.
         """
-        sessions = self.sessions()
-        fitting = [bundle for bundle in sessions if name and bundle.content_id.startswith(name)]
-        if not fitting:
-            fitting = [bundle for bundle in _of_session(sessions, name) if not bundle.superseded]
+        sessions = self.sessions() if name else []
+        exact = [one for one in sessions if one.content_id == name or (one.session == name and not one.superseded)]
+        fitting = exact or [
+            one
+            for one in sessions
+            if one.content_id.startswith(name) or (one.session.startswith(name) and not one.superseded)
+        ]
+        broken = None if fitting else self.broken(name)
+        if broken is not None:
+            return broken.path
         return self._only(name, fitting, lambda bundle: bundle.content_id[:16]).path
+
+    def broken(self, name: str) -> Broken | None:
+        """The one file that cannot be read as a bundle and whose name begins with this much of a content id.
+
+        `name` has at least 8 characters, lest a careless one means it. Raises `Ambiguous` when there are several.
+        """
+        readable = {bundle.path for bundle in self.bundles()}
+        fitting = []
+        for path in self._paths():
+            harness, beginning = path.stem.rsplit("-", 1)
+            if len(name) >= _ENOUGH and path not in readable and beginning[: len(name)] == name[: len(beginning)]:
+                size = path.stat().st_size
+                fitting.append(Broken(path=path, harness=harness, beginning=beginning, size=size))
+        if len(fitting) > 1:
+            raise Ambiguous(name=name, count=len(fitting), known=_some(str(one.path) for one in fitting))
+        return fitting[0] if fitting else None
 
     def forgettable(self, session: str) -> list[Kept]:
         """All bundles of the session with this id, or the only one whose id begins so; raises as `named` does."""
@@ -139,15 +191,15 @@ class Archive:
         self._only(session, list(one_each.values()), lambda bundle: f"{bundle.harness} {bundle.session}")
         return fitting
 
-    def drop(self, bundles: Iterable[Kept]) -> None:
+    def drop(self, bundles: Iterable[Path]) -> None:
         """Delete bundles for good. Raises `WriteFailed`."""
-        for bundle in bundles:
+        for path in bundles:
             try:
-                bundle.path.unlink(missing_ok=True)
-                _sync(bundle.path.parent)
+                path.unlink(missing_ok=True)
+                _sync(path.parent)
             except OSError as error:
-                raise WriteFailed(path=bundle.path, detail=error.strerror or type(error).__name__) from None
-            self._known.pop(bundle.path, None)
+                raise WriteFailed(path=path, detail=error.strerror or type(error).__name__) from None
+            self._known.pop(path, None)
 
     def prune(self, *, dry_run: bool = False, report: Report = lambda _: None) -> Iterator[Pruned]:
         """Drop superseded bundles, each only when all it holds was found in the newest bundle that supersedes it.
@@ -163,7 +215,7 @@ class Archive:
             for bundle in older:
                 reason = reasons[bundle.content_id]
                 if not reason and not dry_run:
-                    self.drop([bundle])
+                    self.drop([bundle.path])
                 yield Pruned(bundle=bundle, by=newest.content_id, dropped=not reason, reason=reason)
 
     @contextlib.contextmanager
@@ -173,7 +225,7 @@ class Archive:
         Raises `WriteFailed`.
         """
         try:
-            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _make(self.root)
             folder = self.root / "work"
             folder.mkdir(mode=0o700, exist_ok=True)
             folder.chmod(0o700)
@@ -198,8 +250,7 @@ class Archive:
         if not fitting:
             raise NotInArchive(archive=self.root, name=name)
         if len(fitting) > 1:
-            known = ", ".join(sorted(map(say, fitting))[:5]) + (", ..." if len(fitting) > 5 else "")
-            raise Ambiguous(name=name, count=len(fitting), known=known)
+            raise Ambiguous(name=name, count=len(fitting), known=_some(map(say, fitting)))
         return fitting[0]
 
 
@@ -213,8 +264,20 @@ def _entries(folder: Path, names: re.Pattern[str], kind: Callable[[int], bool]) 
         return []
 
 
-def _kept(bundle: Bundle) -> Kept:
+def _some(names: Iterable[str]) -> str:
+    known = sorted(names)
+    return ", ".join(known[:5]) + (", ..." if len(known) > 5 else "")
+
+
+def _make(folder: Path) -> None:
+    """Make a folder, and whatever is missing above it, for its owner alone; what is there already stays as it is."""
+    for one in reversed(list(takewhile(lambda each: not each.exists(), (folder, *folder.parents)))):
+        one.mkdir(mode=0o700, exist_ok=True)
+
+
+def _kept(bundle: Bundle, *, verdict: bool) -> Kept:
     manifest = bundle.manifest
+    told = _told(bundle) if verdict else _Told()
     return Kept(
         path=bundle.path,
         content_id=bundle.content_id,
@@ -226,7 +289,18 @@ def _kept(bundle: Bundle) -> Kept:
         rows=sum(generation.rows for source in manifest.sources for generation in source.generations),
         size=bundle.path.stat().st_size,
         supersedes=manifest.supersedes,
+        title=told.title,
+        began=utc(told.started),
+        ended=utc(told.ended),
     )
+
+
+def _told(bundle: Bundle) -> _Told:
+    """Nothing where there is no verdict, or none that can be read: a list is not the place to say so."""
+    with contextlib.suppress(ForensicError, OSError, msgspec.MsgspecError):
+        raw = bundle.recorded()
+        return _Told() if raw is None else msgspec.json.decode(raw, type=_Told)
+    return _Told()
 
 
 def _note(path: Path, error: Exception) -> str:

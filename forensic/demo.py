@@ -5,55 +5,61 @@ It runs the commands that a person would type and shows them, so it proves an in
 
 from __future__ import annotations
 
-import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
+from forensic.bundle import open_bundle
 from forensic.data import folder
 
 __all__ = ["main"]
 
-_SHOWN = Path("claude", "a-working-day", "source")
+_SHOWN = Path("claude", "a-working-day")
 
 
 def main() -> int:
     """Capture, verify, list and replay; the exit code of the first command that does not end well, else 0."""
     golden = folder("golden")
+    content_id = open_bundle(golden / _SHOWN).content_id[:12]
+    sources = sorted(map(str, golden.glob("*/*/source")))
     with tempfile.TemporaryDirectory(prefix="forensic-demo-") as home:
-        steps = (
-            ("capture", *sorted(map(str, golden.glob("*/*/source")))),
-            ("verify", home),
-            ("list",),
-            ("replay", _bundle(home, golden / _SHOWN)),
-            ("replay", _bundle(home, golden / _SHOWN), "--format", "summary"),
-        )
-        for step in steps:
-            shown = " ".join(step[:3]) + (" ..." if len(step) > 4 else "")
-            sys.stdout.write(f"\n$ forensic {shown}\n\n")
+        for rows, shown, more in (
+            (3, ("capture",), sources),
+            (3, ("verify",), ()),
+            (4, ("list",), ()),
+            (None, ("replay", content_id), ()),
+            (24, ("replay", content_id, "--format", "summary"), ()),
+        ):
+            sys.stdout.write(f"\n$ forensic {' '.join(shown)}{' golden/*/*/source' if more else ''}\n\n")
             sys.stdout.flush()
-            code = _run(home, *step).returncode
+            code = _run(home, (*shown, *more), rows)
             if code:
                 return code
     return 0
 
 
-def _bundle(home: str, source: Path) -> str:
-    """The content id of what is in a folder, as capture tells it to programs."""
-    told: dict[str, str] = json.loads(_run(home, "capture", str(source), "--json", stdout=subprocess.PIPE).stdout)
-    return told["content_id"][:12]
-
-
-def _run(home: str, *arguments: str, stdout: int | None = None) -> subprocess.CompletedProcess[bytes]:
-    """Run one command of ours on the archive in `home`."""
-    return subprocess.run(  # noqa: S603 -- our own command line, with our own folders
+def _run(home: str, arguments: Sequence[str], rows: int | None) -> int:
+    """Run one command of ours on the archive in `home` and show its answer, or the first rows; its exit code."""
+    width = str(shutil.get_terminal_size((120, 24)).columns)
+    environment = {**os.environ, "FORENSIC_HOME": home, "COLUMNS": width, "PYTHONUTF8": "1"}
+    done = subprocess.run(  # noqa: S603 -- our own command line, with our own folders
         [sys.executable, "-m", "forensic", *arguments],
-        env={**os.environ, "FORENSIC_HOME": home},
-        stdout=stdout,
+        env=environment if rows else {**os.environ, "FORENSIC_HOME": home},
+        stdout=subprocess.PIPE if rows else None,
+        stderr=subprocess.PIPE if rows else None,
+        encoding="utf-8",
         check=False,
     )
+    said = (done.stdout or "").splitlines(keepends=True)
+    if rows and len(said) > rows and not done.returncode:
+        said[rows:] = [f"... {len(said) - rows} more lines\n"]
+    sys.stdout.writelines((*said, done.stderr or ""))
+    sys.stdout.flush()
+    return done.returncode
 
 
 if __name__ == "__main__":

@@ -38,7 +38,13 @@ class ForensicError(Exception):
         """Keep the fields and make the one-line message from the class docstring."""
         self.fields = fields
         template = " ".join((type(self).__doc__ or "").split())
-        super().__init__(template.format(**fields))
+        # python -OO drops docstrings: then the name of the error and its fields must do
+        told = template.format(**fields) if template else _plainly(type(self).__name__, fields)
+        super().__init__(told)
+
+
+def _plainly(name: str, fields: dict[str, object]) -> str:
+    return f"{name}: " + ", ".join(f"{field} {value}" for field, value in fields.items())
 
 
 class Unusable(ForensicError):

@@ -65,7 +65,7 @@ def capture(  # noqa: PLR0913 -- all but two are asked for by name
 def _capture(found: Found, archive: Archive, *, verdict: bool) -> Captured:
     findings: list[Finding] = list(found.findings)
     previous = archive.newest(found.harness, found.session, lambda manifest: follows(found, manifest))
-    if previous is not None and unchanged(found, previous.manifest):
+    if previous is not None and unchanged(found, previous.manifest) and not _spoilt(previous.path, previous.content_id):
         return _captured(previous.path, previous.content_id, previous.manifest, "unchanged", findings)
     with archive.workspace() as directory:
         manifest = record(found, directory, previous, report=findings.append)

@@ -139,6 +139,9 @@ def owners_of(manifest: Manifest) -> Owners:
     }  # fmt: skip
 
 
+_ID: Final = re.compile("[0-9a-f]{64}")
+
+
 def examine(manifest: Manifest) -> None:
     """Whether the manifest agrees with itself. Raises `Defect`.
 
@@ -166,7 +169,24 @@ def _disagreements(manifest: Manifest) -> Iterator[str]:
             if name <= latest.get(folder, ""):
                 yield f"{name!a} is not in the order of the sources"
             latest[folder] = name
+        if source.parent == source.stream:
+            yield f"{source.stream!a} is its own parent"
+    yield from _unbelievable(manifest)
     yield from _misplaced(manifest)
+
+
+def _unbelievable(manifest: Manifest) -> Iterator[str]:
+    """Claims that cannot be true, whatever the members hold."""
+    ends: dict[tuple[str, int], int] = {}
+    for gap in manifest.gaps:
+        place = (gap.stream, gap.generation)
+        if gap.bytes < 1 or gap.offset < ends.get(place, 0) or gap.offset + gap.bytes >= 1 << 63:
+            yield f"a gap of {gap.bytes} bytes at {gap.offset} of {gap.stream!a} cannot be"
+        ends[place] = gap.offset + gap.bytes
+    own = content_id_of(manifest.evidence)
+    for older in manifest.supersedes:
+        if not _ID.fullmatch(older) or older == own:
+            yield f"it cannot supersede {older!a:.80}"
 
 
 def _misnamed(source: Source) -> Iterator[str]:

@@ -103,9 +103,10 @@ class _SideFile(_Aside):
 class _Lines(_Aside):
     """A member of lines that make no entries, each looked at."""
 
-    def __init__(self, look: Callable[[bytes], object]) -> None:
+    def __init__(self, look: Callable[[bytes], object], most: int) -> None:
         super().__init__(LineReader())
         self._look = look
+        self._most = most
 
     def feed(self, data: bytes) -> list[Entry]:
         try:
@@ -114,6 +115,8 @@ class _Lines(_Aside):
                 self.lines.rows += 1
         except Defect as defect:
             raise NotWrapped(defect.reason) from None
+        if self.lines.rows > self._most:
+            raise Defect(f"more than {self._most} lines", kind="limit")
         return []
 
 
@@ -185,6 +188,7 @@ class Reading:
         self._raw = raw
         self._strict = strict
         self._owners = owners_of(manifest)
+        self._streams = {source.stream: source for source in manifest.sources}
         self._due = deque(sorted(manifest.members))
         self._missing = dict.fromkeys(self._owners) | dict.fromkeys(
             ["payloads.jsonl"] * bool(manifest.evidence.payloads)
@@ -239,10 +243,21 @@ class Reading:
             counted = evidence.payloads[0] if evidence.payloads else _NOTHING
             return _CountedPayloads(PayloadReader(), counted) if strict else _Entries(PayloadReader())
         if strict and name in _CHECKED:
-            return _Lines(_CHECKED[name])
+            looks = {"bindings.jsonl": (self._binding, _MOST_BINDINGS), "context.jsonl": (read_object, _MOST_NOTES)}
+            return _Lines(*looks[name])
         if name.startswith(("transcripts/", "files/")) and is_room(name):
             raise Defect("it belongs to no source")
         return _Aside()
+
+    def _binding(self, line: bytes) -> None:
+        binding = read_binding(line)
+        if self._manifest.salvaged_from is not None:
+            return  # the drains are told as they were, the rows may be gone
+        source = self._streams.get(binding.stream)
+        if source is None or not 1 <= binding.generation <= len(source.generations):
+            raise Defect(f"a binding of {binding.stream!a:.80}, generation {binding.generation}, which is not there")
+        if binding.rows[1] > source.generations[binding.generation - 1].rows:
+            raise Defect(f"a binding of row {binding.rows[1]} of {binding.stream!a:.80}, which is not there")
 
     def _source(self, name: str, size: int) -> _Aside:
         source, number = self._owners[name]
@@ -296,4 +311,7 @@ class Reading:
 
 
 _NOTHING: Final = GenerationEvidence(0, 0, hashlib.sha256().hexdigest())
-_CHECKED: Final[dict[str, Callable[[bytes], object]]] = {"bindings.jsonl": read_binding, "context.jsonl": read_object}
+_CHECKED: Final = frozenset({"bindings.jsonl", "context.jsonl"})
+_MOST_BINDINGS: Final = 10_000_000
+_MOST_NOTES: Final = 10_000
+"""A session is about a few repositories, at two moments each: more is an attempt to keep a reader busy."""

@@ -139,6 +139,9 @@ class Recording:
         except NoSuchParser as error:
             yield Finding(kind="no-parser", note=str(error), problem=True)
             return
+        if now.parser.dialect != recorded.parser.dialect:
+            note = f"judged at the seal by a parser of {recorded.parser.dialect}, which is not its own"
+            yield Finding(kind="foreign-verdict", note=note, problem=True)
         if now.observations_sha256 != recorded.observations_sha256:
             note = f"parser version {recorded.parser.version} does not read it as recorded at the seal"
             yield Finding(kind="observations-differ", note=note, problem=True)
@@ -199,5 +202,5 @@ def _known_before(manifest: Manifest) -> Iterator[Finding]:
             note = f"{source.stream}: the last {source.unread.bytes} bytes, from {source.unread.offset}, {what}"
             yield Finding(kind="unfinished-row" if source.partial else "unterminated-row", note=note)
     if manifest.salvaged_from is not None:
-        lost = len(manifest.salvaged_from.lost)
-        yield Finding(kind="salvaged", note=f"salvaged from a damaged bundle; {lost} members are lost")
+        lost = ", ".join(manifest.salvaged_from.lost) or "no member"
+        yield Finding(kind="salvaged", note=f"salvaged from a damaged bundle; lost: {lost}")

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from forensic.bundle import FORMAT, Bundle, content_id_of, evidence_of, open_bundle, seal, write_manifest
-from forensic.errors import Damaged, NewerFormat, NoSuchPath, NotABundle, NotReadable, WriteFailed
+from forensic.errors import AlreadyThere, Damaged, NewerFormat, NoSuchPath, NotABundle, NotReadable, WriteFailed
 from forensic.manifest import MANIFEST, is_room, owners_of
 from forensic.model import (
     Capture,
@@ -68,6 +68,10 @@ def salvage(source: Path, target: Path) -> Salvage:
     """
     if source.is_dir():
         raise NotABundle(path=source, detail="a folder: salvage works on sealed bundles")
+    if source.exists() and not source.is_file():
+        raise NotABundle(path=source, detail="no regular file")
+    if target.exists():
+        raise AlreadyThere(path=target)
     try:
         stream = source.open("rb")
     except FileNotFoundError:

@@ -71,6 +71,11 @@ def manifest_of(contents: dict[str, bytes]) -> Any:
     return msgspec.json.decode(contents["manifest.json"])
 
 
+def content_id(contents: dict[str, bytes]) -> str:
+    """The content id of these members."""
+    return hashlib.sha256(canonical(manifest_of(contents)["evidence"])).hexdigest()
+
+
 def entry(name: bytes | str, data: bytes = b"", kind: bytes = b"0", **fields: bytes) -> bytes:
     """Tar header, data and padding; `fields` are written over what an honest header has."""
     name = name.encode() if isinstance(name, str) else name
@@ -750,6 +755,37 @@ def one_member_for_two_sources() -> bytes:
     return with_sources(lambda sources: sources.append(sources[0] | {"stream": "agent-x"}))
 
 
+@hostile("manifest.json: 'main' is its own parent")
+def its_own_parent() -> bytes:
+    return with_sources(lambda sources: sources[0].update(parent="main"))
+
+
+def with_gap(**gap: int) -> bytes:
+    """A bundle that claims a gap in its transcript."""
+    claimed = {"stream": "main", "generation": 1, "offset": 0, "bytes": 1, "reason": "lost", **gap}
+    return bundle_of(listed(honest(), gaps=[claimed]))
+
+
+@hostile("manifest.json: a gap of -5 bytes at 0 of 'main' cannot be")
+def gap_of_less_than_nothing() -> bytes:
+    return with_gap(bytes=-5)
+
+
+@hostile("manifest.json: a gap of 4611686018427387904 bytes at 4611686018427387904 of 'main' cannot be")
+def gap_beyond_every_file() -> bytes:
+    return with_gap(offset=2**62, bytes=2**62)
+
+
+@hostile("manifest.json: it cannot supersede '../..'")
+def supersedes_a_path() -> bytes:
+    return bundle_of(listed(honest(), supersedes=["../.."]))
+
+
+@hostile(f"manifest.json: it cannot supersede '{content_id(honest())}'")
+def supersedes_itself() -> bytes:
+    return bundle_of(listed(honest(), supersedes=[content_id(honest())]))
+
+
 # --- lines -----------------------------------------------------------------------------------------------------------
 
 FORGED = b'{"ref":["main",1,0],"line":1,"row":{"a":1},"ref":["main",1,4096],"line":7}\n'
@@ -873,6 +909,25 @@ def payload_with_another_field() -> bytes:
 )
 def evidence_of_other_payloads() -> bytes:
     return with_payloads(payload_line(1), 1, [b"[]"])
+
+
+@hostile(
+    "bindings.jsonl, row 1, frame 2 at byte N: a binding of 'agent-x', generation 1, which is not there", late=True
+)
+def binding_of_no_stream() -> bytes:
+    line = b'{"generation":1,"ground":"named","rows":[0,1],"stream":"agent-x"}\n'
+    return bundle_of(listed(honest() | {"bindings.jsonl": line}))
+
+
+@hostile("bindings.jsonl, row 1, frame 2 at byte N: a binding of row 999 of 'main', which is not there", late=True)
+def binding_of_no_row() -> bytes:
+    line = b'{"generation":1,"ground":"named","rows":[0,999],"stream":"main"}\n'
+    return bundle_of(listed(honest() | {"bindings.jsonl": line}))
+
+
+@hostile("context.jsonl, frame 2 at byte N: more than 10000 lines", error="TooLarge", late=True)
+def a_flood_of_notes() -> bytes:
+    return bundle_of(listed(honest() | {"context.jsonl": b'{"cwd":"/a"}\n' * 10_001}))
 
 
 @hostile("bindings.jsonl, row 1, frame 2 at byte N: no canonical binding", late=True)

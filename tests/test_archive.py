@@ -16,7 +16,7 @@ from homes import put_payloads, row
 from msgspec.structs import replace
 
 from forensic import archive as archives
-from forensic.archive import Archive, Kept, Pruned, default_root
+from forensic.archive import Archive, Broken, Kept, Pruned, default_root
 from forensic.bundle import Bundle, open_bundle, seal
 from forensic.capture.discover import find
 from forensic.capture.named import record
@@ -191,6 +191,96 @@ def test_a_bundle_by_the_beginning_of_its_id(place: Home) -> None:
         assert str(refused.value) == f"{archive.root} holds nothing that {name!r} is the id of, or the beginning of one"
 
 
+def test_ids_of_two_kinds_are_not_mixed_up(place: Home) -> None:
+    """What begins a content id and another bundle's session id names neither; a whole id always wins."""
+    place.write({"s1.jsonl": row("s1")})
+    first = place.capture()
+    content_id = open_bundle(first).content_id
+    start = content_id[:6]
+    place.write({f"{start}.jsonl": row(start), f"{start}00.jsonl": row(f"{start}00")})
+    second = place.capture(f"{start}00.jsonl")
+    archive = place.archive
+    with pytest.raises(Ambiguous, match=f"^'{start}' could be any of 2: "):
+        archive.named(start)
+    assert (archive.named(content_id), archive.named(content_id[:9])) == (first, first)
+    assert archive.named(f"{start}00") == second
+    third = place.capture(f"{start}.jsonl")
+    assert archive.named(start) == third
+
+
+def test_an_unreadable_bundle_is_named_by_its_file_name(place: Home) -> None:
+    """By 8 characters or more, when no bundle that can be read fits; not by fewer, and never instead of a good one."""
+    place.write({"s1.jsonl": row("s1")})
+    good = place.capture()
+    archive, content_id = place.archive, open_bundle(good).content_id
+    bad = archive.path_of("claude", "ff00ff00" * 8)
+    bad.parent.mkdir()
+    bad.write_bytes(b"nonsense")
+    expected = Broken(path=bad, harness="claude", beginning="ff00ff00ff00ff00", size=8)
+    for name in ("ff00ff00", "ff00ff00f", "ff00ff00" * 8):
+        assert (archive.broken(name), archive.named(name)) == (expected, bad)
+    assert [archive.broken(name) for name in ("", "ff00ff0", "ff00ff01", "ff00ff00ff00ff01", content_id)] == [None] * 5
+    for name in ("ff00ff0", "ff00ff01"):
+        with pytest.raises(NotInArchive):
+            archive.named(name)
+    other = archive.path_of("codex", "ff00ff00" * 8)
+    other.write_bytes(b"nonsense")
+    with pytest.raises(Ambiguous) as caught:
+        archive.named("ff00ff00")
+    assert str(caught.value) == f"'ff00ff00' could be any of 2: {bad}, {other}; give more of the id"
+    place.write({"t.jsonl": row("ff00ff00aa")})
+    session = place.capture("t.jsonl")
+    assert archive.named("ff00ff00") == session
+
+
+@pytest.mark.parametrize(
+    ("recorded", "told"),
+    [
+        (None, (None, None, None)),
+        (
+            b'{"title":"Fix it","started":"2026-05-01T12:00:00Z","ended":"2026-05-01T14:00:00+01:00","schema":1}',
+            ("Fix it", BEGAN.replace(minute=0), BEGAN.replace(hour=13, minute=0)),
+        ),
+        (b'{"schema":1}', (None, None, None)),
+        (b'{"title":"x","started":"2026-05-01T12:00:00","ended":"soon"}', ("x", None, None)),
+        (b'{"title":["x"]}', (None, None, None)),
+        (b'{"title":', (None, None, None)),
+    ],
+)
+def test_what_a_verdict_tells_of_its_session(
+    place: Home, tmp_path: Path, recorded: bytes | None, told: tuple[object, ...]
+) -> None:
+    """Title and times when verdicts are asked for; nothing, and no trouble, where there is none that can be read."""
+    place.write({"s1.jsonl": row("s1")})
+    (found,) = find([place.source])
+    record(found, tmp_path / "made")
+    if recorded is not None:
+        (tmp_path / "made" / "recorded.json").write_bytes(recorded)
+    target = place.archive.path_of("claude", open_bundle(tmp_path / "made").content_id)
+    target.parent.mkdir(parents=True)
+    seal(tmp_path / "made", target)
+    (kept,) = Archive(place.archive.root, verdicts=True).bundles()
+    assert (kept.title, kept.began, kept.ended) == told
+    (kept,) = place.archive.bundles()
+    assert (kept.title, kept.began, kept.ended) == (None, None, None)
+
+
+def test_every_folder_that_is_made_is_private(tmp_path: Path) -> None:
+    """Whatever the umask; what was there before stays as it is."""
+    there = tmp_path / "there"
+    there.mkdir()
+    there.chmod(0o755)
+    before = os.umask(0)
+    try:
+        with Archive(there / "data" / "forensic" / "archive").workspace() as folder:
+            made = [folder, *folder.parents][:5]
+            assert [stat.S_IMODE(each.stat().st_mode) for each in made] == [0o700] * 5
+            assert made[-1] == there / "data"
+        assert stat.S_IMODE(there.stat().st_mode) == 0o755
+    finally:
+        os.umask(before)
+
+
 def test_prune_drops_what_the_newest_holds(place: Home) -> None:
     """A chain of three that only grew: the newest stays; a dry run tells the same and drops nothing."""
     one, two, three = place.grow(
@@ -315,8 +405,8 @@ def test_forget_tells_what_goes_and_drops_it(place: Home) -> None:
     with pytest.raises(Ambiguous) as caught:
         place.archive.forgettable("t")
     assert str(caught.value) == "'t' could be any of 2: claude t1, claude t12; give more of the id"
-    place.archive.drop(going)
-    place.archive.drop(going)
+    place.archive.drop([each.path for each in going])
+    place.archive.drop([each.path for each in going])
     assert [each.path for each in place.archive.sessions()] == others
     with pytest.raises(NotInArchive):
         place.archive.forgettable("s1")
@@ -328,7 +418,7 @@ def test_dropping_syncs_the_folder(place: Home, monkeypatch: pytest.MonkeyPatch)
     path = place.capture()
     synced: list[Path] = []
     monkeypatch.setattr(archives, "_sync", synced.append)
-    place.archive.drop(place.archive.forgettable("s1"))
+    place.archive.drop([path])
     assert (synced, path.exists()) == ([path.parent], False)
     path = place.capture()
 
@@ -337,7 +427,7 @@ def test_dropping_syncs_the_folder(place: Home, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(archives, "_sync", fail)
     with pytest.raises(WriteFailed, match=r"Input/output error; nothing was left half-written$"):
-        place.archive.drop(place.archive.forgettable("s1"))
+        place.archive.drop([path])
 
 
 def test_a_workspace_is_private_and_goes_away(tmp_path: Path) -> None:

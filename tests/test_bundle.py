@@ -208,7 +208,7 @@ def test_every_field_of_a_source_comes_back(tmp_path: Path) -> None:
     manifest = open_bundle(folder).manifest
     main = replace(
         manifest.sources[0],
-        path="/home/dev/t.jsonl", parent="main", found_by="hook", state=CaptureState.LIVE, encoding="zstd",
+        path="/home/dev/t.jsonl", parent="agent-b2", found_by="hook", state=CaptureState.LIVE, encoding="zstd",
         unread=Unread(12, 3), partial=True, gap=True,
         generations=(replace(manifest.sources[0].generations[0], dev=1, ino=2, mtime_ns=3, ended_by="replaced"),),
     )  # fmt: skip

@@ -16,8 +16,11 @@ from typing import Any, NamedTuple
 import pytest
 from homes import row
 
+from forensic.capture.discover import Found
+from forensic.capture.named import record
 from forensic.cli import main
 from forensic.cli.app import COMMANDS, EXIT_CODES
+from forensic.errors import NotReadable
 
 SESSION = "5e550000-0000-4000-8000-000000000001"
 
@@ -79,6 +82,17 @@ def sealed(cli: Cli, path: Path) -> Path:
     return Path(said.lines[0]["bundle"])
 
 
+def ask(*arguments: str, answer: str) -> subprocess.CompletedProcess[str]:
+    """A command that has a person to ask, who answers so."""
+    ours, theirs = pty.openpty()
+    os.write(ours, f"{answer}\n".encode())
+    command = [sys.executable, "-m", "forensic", *arguments]
+    done = subprocess.run(command, stdin=theirs, capture_output=True, text=True, check=False)
+    os.close(ours)
+    os.close(theirs)
+    return done
+
+
 def run(*arguments: str | Path, code: str = "", **more: str) -> subprocess.Popen[bytes]:
     """A command in a process of its own."""
     start = ["-m", "forensic"] if not code else ["-c", code]
@@ -135,6 +149,14 @@ def test_version(cli: Cli) -> None:
         (["replay", "/nowhere.zst"], "no such file or folder: /nowhere.zst"),
         (["verify", "/nowhere.zst"], "no such file or folder: /nowhere.zst"),
         (["forget", "nobody"], "archive holds nothing that 'nobody' is the id of"),
+        (["verify", "nobody"], "archive holds nothing that 'nobody' is the id of"),
+        (["capture", ""], "an empty name names nothing"),
+        (["replay", ""], "an empty name names nothing"),
+        (["replay", "x", "-o", ""], "an empty name names nothing"),
+        (["verify", ""], "an empty name names nothing"),
+        (["salvage", "", "-o", "x"], "an empty name names nothing"),
+        (["forget", "", "--yes"], "an empty name names nothing"),
+        (["list", "--archive", ""], "an empty name names nothing"),
         (["replay", "nobody"], "archive holds nothing that 'nobody' is the id of"),
     ],
 )
@@ -147,12 +169,13 @@ def test_wrong_usage(cli: Cli, arguments: list[str], message: str) -> None:
     assert said.err.count("\n") == 1
 
 
-def test_folder_without_a_session(cli: Cli, tmp_path: Path) -> None:
+def test_folder_without_a_session(cli: Cli, tmp_path: Path, home: Path) -> None:
     """A folder with no session in it, or no bundle, says so."""
     said = cli("capture", tmp_path)
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith(f"forensic: no agent session found in {tmp_path}")
     assert cli("verify", tmp_path) == (2, "", f"forensic: no bundle found in {tmp_path}\n")
+    assert cli("verify") == (2, "", f"forensic: no bundle found in {home}/archive\n")
 
 
 # --- capture, list, replay, verify -----------------------------------------------------------------------------------
@@ -169,7 +192,39 @@ def test_capture(cli: Cli, source: Path, home: Path) -> None:
     assert bundle.is_relative_to(home)
     assert stat.S_IMODE(bundle.stat().st_mode) == 0o400
     assert cli("capture", source, "--json").lines[0] == {**told, "state": "unchanged"}
-    assert cli("capture", source).out == f"unchanged   claude  {SESSION}  64 rows  {bundle}\n"
+    line = f"unchanged    claude  {SESSION}  64 rows  {told['content_id'][:12]}\n"
+    assert cli("capture", source) == (0, line, "")
+
+
+def test_capture_of_several(cli: Cli, growing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line each, without paths; how many of each kind closes them, on standard error; one that failed is 1."""
+    other = growing.with_name("bbbb0000-0000-4000-8000-000000000001.jsonl")
+    other.write_bytes(prompt(1, session=other.stem))
+    sealed(cli, growing)
+    first, second = (told["content_id"][:12] for told in cli("capture", growing.parent, "--json").lines)
+    shown = "".join(
+        f"unchanged    claude  {path.stem}  1 row  {content_id}\n"
+        for path, content_id in ((growing, first), (other, second))
+    )
+    assert cli("capture", growing.parent) == (0, shown, "2 sessions: 2 unchanged\n")
+    growing.write_bytes(growing.read_bytes() + prompt(2))
+
+    def broken(found: Found, *arguments: Any, **more: Any) -> Any:
+        if found.session == other.stem:
+            raise NotReadable(path=other, detail="Input/output error")
+        return record(found, *arguments, **more)
+
+    other.write_bytes(other.read_bytes() + prompt(2, session=other.stem))
+    monkeypatch.setattr("forensic.intake.record", broken)
+    said = cli("capture", growing.parent)
+    newer = cli("list", "--json").lines[-1]["content_id"][:12]
+    assert (said.code, said.err) == (1, "2 sessions: 1 superseding, 1 failed\n")
+    assert said.out.splitlines() == [
+        f"superseding  claude  {growing.stem}  2 rows  {newer}",
+        f"failed       claude  {other.stem}",
+        f"  !  not-captured: cannot read {other}: Input/output error",
+    ]
+    assert cli("capture", growing.parent, "--json").err == ""
 
 
 def test_capture_into_another_archive(cli: Cli, source: Path, tmp_path: Path, home: Path) -> None:
@@ -189,6 +244,10 @@ def test_capture_without_verdict(cli: Cli, source: Path) -> None:
     told = cli("verify", os.environ["FORENSIC_HOME"], "--json").lines[0]
     assert told["ok"] is True
     assert [finding["kind"] for finding in told["findings"]] == ["no-verdict"]
+    said = cli("verify")
+    assert said.code == 0
+    assert said.out.endswith("  -  no-verdict: sealed without a replay to compare with\n")
+    assert cli("list").out.splitlines()[1].split()[:4] == ["-", "claude", "-", "64"]
 
 
 def test_list(cli: Cli, growing: Path) -> None:
@@ -200,9 +259,65 @@ def test_list(cli: Cli, growing: Path) -> None:
     assert (told["bundle"], told["rows"], told["superseded"]) == (str(newer), 2, False)
     assert [told["superseded"] for told in cli("list", "--all", "--json").lines] == [True, False]
     shown = cli("list", "--all").out.splitlines()
-    assert shown[0].split() == ["captured", "harness", "session", "rows", "size", "content"]
-    assert shown[1].endswith("superseded")
-    assert len(shown) == 3
+    assert shown[0].split() == ["started", "(UTC)", "harness", "title", "rows", "size", "content", "session"]
+    assert ["superseded" in line for line in shown] == [False, True, False]
+
+
+def test_list_tells_what_happened_when(cli: Cli, growing: Path, source: Path) -> None:
+    """The session that began last comes last, whenever it was captured; JSON has its times and its title, too."""
+    growing.write_bytes(prompt(1, "what is this").replace(b"2026-03-02", b"2026-03-03"))
+    sealed(cli, growing)
+    sealed(cli, source)
+    first, last = cli("list", "--json").lines
+    assert list(first) == [
+        "bundle", "content_id", "harness", "session", "started", "sealed_at", "sources", "rows", "size", "supersedes",
+        "superseded", "title", "began", "ended",
+    ]  # fmt: skip
+    assert (first["title"], first["began"][:19], first["ended"][:19]) == (
+        "Report total off by a cent",
+        "2026-03-02T08:58:04",
+        "2026-03-02T09:04:52",
+    )
+    assert last["session"] == growing.stem
+    head, one, other = cli("list").out.splitlines()
+    assert one.startswith("2026-03-02 08:58  claude   Report total off by a cent    64  ")
+    assert one.endswith(f"  {first['content_id'][:12]}  {SESSION}")
+    assert other.startswith("2026-03-03 08:00  claude   ")
+    assert head.index("title") == one.index("Report")
+
+
+@pytest.mark.parametrize(
+    ("columns", "title", "session"),
+    [
+        (60, "Report\u2026", None),
+        (80, "Report total off by a ce\u2026", None),
+        (90, "Report total off by a ce\u2026", SESSION[:8]),
+        (200, "Report total off by a cent", SESSION),
+    ],
+)
+def test_list_fits(
+    cli: Cli, source: Path, monkeypatch: pytest.MonkeyPatch, columns: int, title: str, session: str | None
+) -> None:
+    """The title takes what the width leaves; the session's id is cut, and at last left out, in favour of it."""
+    sealed(cli, source)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    head, line = cli("list").out.splitlines()
+    assert max(len(head), len(line)) <= max(columns, 66)
+    assert line[head.index("title") :].startswith(f"{title}  ")
+    assert (line.split()[-1] if head.endswith("session") else None) == session
+
+
+def test_list_of_wide_and_evil_titles(cli: Cli, growing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wide characters take two cells, combining ones none, and controls do not get out."""
+    monkeypatch.setenv("COLUMNS", "80")
+    growing.write_bytes(prompt(1, "\u65e5\u672c\u8a9e" * 9 + "\x1b[2J"))
+    sealed(cli, growing)
+    said = cli("list").out
+    assert "\x1b" not in said
+    head, line = said.splitlines()
+    title = line[27:].split("  ")[0]
+    assert title == "\u65e5\u672c\u8a9e" * 4 + "\u2026"
+    assert line.index("  1  ") + len(title) - 1 == head.index("rows") + 1
 
 
 def test_list_of_nothing(cli: Cli, home: Path) -> None:
@@ -260,7 +375,7 @@ def test_replay_into_a_file(cli: Cli, source: Path, tmp_path: Path) -> None:
     out.write_bytes(b"mine")
     said = cli("replay", SESSION, "-o", out)
     assert (said.code, said.out) == (2, "")
-    assert said.err.startswith(f"forensic: {out} exists already")
+    assert said.err == f"forensic: {out} exists already: name another file, or replace it with --force\n"
     assert out.read_bytes() == b"mine"
     assert cli("replay", SESSION, "-o", out, "--force") == (0, "", "")
     assert "Turn 1" in out.read_text(encoding="utf-8")
@@ -301,7 +416,8 @@ def test_verify(cli: Cli, source: Path, growing: Path, home: Path) -> None:
         ["bundle", "content_id", "bundle_id", "ok", "damaged", "findings"]
     ] * 2
     assert [told["ok"] for told in said.lines] == [True, True]
-    assert cli("verify", home).out == "".join(f"ok         {bundle}\n" for bundle in bundles)
+    shown = "".join(f"ok         {bundle}\n" for bundle in bundles)
+    assert cli("verify", home) == cli("verify") == (0, shown, "2 bundles: 2 ok\n")
     assert cli("verify", source.parent).code == 0
 
 
@@ -318,6 +434,25 @@ def test_verify_damage(cli: Cli, source: Path, tmp_path: Path) -> None:
     assert said.out.splitlines()[-1] == f"ok         {bundle}"
     (told, _) = cli("verify", bad, bundle, "--json").lines
     assert (told["ok"], told["damaged"]) == (False, True)
+
+
+def test_verify_by_id(cli: Cli, source: Path, tmp_path: Path) -> None:
+    """Bundles are named as for replay, in another archive, too; one that cannot be read by its file's name."""
+    other = tmp_path / "other"
+    told = cli("capture", source, "--archive", other, "--json").lines[0]
+    shown = f"ok         {told['bundle']}\n"
+    for name in (SESSION, SESSION[:8], told["content_id"][:6], told["content_id"], told["bundle"]):
+        assert cli("verify", name, "--archive", other) == (0, shown, "")
+    assert cli("verify", "--archive", other, "--no-verdict") == (0, shown, "")
+    assert cli("verify", SESSION).code == 2
+    broken = other / "ff" / "claude-ffffffffffffffff.zst"
+    broken.parent.mkdir()
+    broken.write_bytes(b"nonsense")
+    said = cli("verify", "ffffffff", "--archive", other)
+    assert said.code == 3
+    assert said.out.startswith(f"no bundle  {broken}\n  !  no-bundle: ")
+    assert cli("verify", "--archive", other).err == "2 bundles: 1 ok, 1 no bundle\n"
+    assert cli("replay", "ffffffff", "--archive", other).code == 3
 
 
 @pytest.mark.parametrize("command", ["replay", "verify"])
@@ -362,13 +497,18 @@ def test_salvage(cli: Cli, source: Path, tmp_path: Path) -> None:
     assert cli("verify", out).code == 0
     assert bad.read_bytes() == raw
     before = out.stat()
-    assert cli("salvage", bad, "-o", out).code == said.code
-    assert out.stat() == before
     (tmp_path / "mine").write_bytes(b"mine")
-    refused = cli("salvage", bad, "-o", tmp_path / "mine")
-    assert refused.code in (2, 3)
-    assert refused.out == ""
+    for there in (out, tmp_path / "mine"):
+        refused = cli("salvage", bad, "-o", there)
+        assert (refused.code, refused.out) == (2, "")
+        assert refused.err.startswith(f"forensic: {there} exists already")
+    assert out.stat() == before
     assert (tmp_path / "mine").read_bytes() == b"mine"
+    shown = cli("salvage", bad, "-o", tmp_path / "again.zst").out.splitlines()
+    assert shown == [
+        f"salvaged  0 rows  0 payloads  {tmp_path}/again.zst",
+        *(f"  !  lost: {name}" for name in told["lost"]),
+    ]
 
 
 def test_prune(cli: Cli, growing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -383,7 +523,8 @@ def test_prune(cli: Cli, growing: Path, monkeypatch: pytest.MonkeyPatch) -> None
     (told,) = cli("prune", "--yes", "--json").lines
     assert (told["bundle"], told["dropped"], told["reason"]) == (str(older), True, "")
     assert (older.exists(), newer.exists()) == (False, True)
-    assert cli("prune") == (0, "", "")
+    for arguments in ([], ["--yes"], ["--dry-run"]):
+        assert cli("prune", *arguments) == (0, "", "nothing to prune: no bundle is superseded\n")
 
 
 def test_forget(cli: Cli, growing: Path, source: Path) -> None:
@@ -394,7 +535,7 @@ def test_forget(cli: Cli, growing: Path, source: Path) -> None:
     kept = sealed(cli, source)
     refused = cli("forget", "aaaa")
     assert refused.code == 2
-    assert refused.out.count("\n") == 2
+    assert [line.split("  ")[2] for line in refused.out.splitlines()] == ["1 row", "2 rows"]
     assert len(cli("list", "--all", "--json").lines) == 3
     (told,) = cli("forget", "aaaa", "--yes", "--json").lines
     assert told["session"] == growing.stem
@@ -403,17 +544,30 @@ def test_forget(cli: Cli, growing: Path, source: Path) -> None:
     assert growing.exists()
 
 
+def test_forget_what_cannot_be_read(cli: Cli, growing: Path) -> None:
+    """It is named by the beginning of its file's id, 8 characters at least, and nothing else goes."""
+    good = sealed(cli, growing)
+    broken = good.parent.parent / "ff" / "claude-ff00ff00ff00ff00.zst"
+    broken.parent.mkdir()
+    broken.write_bytes(b"nonsense")
+    assert cli("forget", "ff00ff0", "--yes").code == 2
+    refused = cli("forget", "ff00ff00")
+    assert (refused.code, broken.exists()) == (2, True)
+    assert refused.out == f"claude  ff00ff00ff00ff00\u2026  8 B  {broken}\n"
+    done = ask("forget", "ff00ff00", answer="n")
+    question = "This bundle cannot be read; nobody can tell which session it holds. Remove it for good? [y/N]"
+    assert question in done.stderr
+    assert broken.exists()
+    (told,) = cli("forget", "ff00ff00", "--yes", "--json").lines
+    assert told == {"session": None, "harness": "claude", "bundles": [str(broken)]}
+    assert (broken.exists(), good.exists()) == (False, True)
+
+
 @pytest.mark.parametrize(("answer", "left"), [("y", 0), ("n", 1), ("", 1)])
 def test_forget_asks(cli: Cli, growing: Path, answer: str, left: int) -> None:
     """On a terminal a person is asked, and only a yes counts."""
     sealed(cli, growing)
-    ours, theirs = pty.openpty()
-    os.write(ours, f"{answer}\n".encode())
-    done = subprocess.run(
-        [sys.executable, "-m", "forensic", "forget", "aaaa"], stdin=theirs, capture_output=True, text=True, check=False
-    )
-    os.close(ours)
-    os.close(theirs)
+    done = ask("forget", "aaaa", answer=answer)
     assert done.returncode == 0
     assert "Remove this bundle for good? [y/N]" in done.stderr
     assert len(cli("list", "--json").lines) == left
@@ -514,7 +668,7 @@ def test_narrow_encoding(cli: Cli, growing: Path) -> None:
     process = run("replay", "aaaa", PYTHONIOENCODING="ascii")
     out, err = process.communicate(timeout=30)
     assert (process.returncode, err) == (0, b"")
-    assert b"Turn 1 - ?? caf?" in out
+    assert b"Turn 1 - 08:00 - ?? caf?" in out
 
 
 def test_progress_on_a_terminal(source: Path) -> None:

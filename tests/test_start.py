@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from forensic.cli import main
+
 OURS_FOR_HELP = {"forensic", "forensic.cli"}
 
 PROBE = """
@@ -67,8 +69,9 @@ def test_help_fits(root: Path) -> None:
     assert max(map(len, lines)) <= 80
 
 
-def test_list(home: Path) -> None:
-    """Listing reads manifests: no parser, no replay, no renderer of sessions, no rich, no pydantic."""
+def test_list(root: Path, home: Path) -> None:
+    """Listing reads manifests and verdicts: no parser, no replay, no renderer of sessions, no rich, no pydantic."""
+    assert main(["capture", str(root / "golden" / "claude" / "a-working-day" / "source")]) == 0
     modules = brought_in(command("list"), home)
     assert {"typer", "msgspec"} <= third_party(modules)
     assert third_party(modules).isdisjoint({"rich", "pydantic", "pygments"})

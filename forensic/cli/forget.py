@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from forensic.archive import Archive, default_root
+from forensic.archive import Archive, Kept, default_root
 from forensic.cli import output
 from forensic.cli.options import ArchiveFolder, AsJson, Yes
+from forensic.errors import NotInArchive, Unusable
+from forensic.renderers.wording import count
 
 EXAMPLE = "  forensic forget 3f2a9c1e\n  forensic forget 3f2a9c1e-0000-4000-8000-000000000000 --yes"
 
@@ -22,23 +26,44 @@ def command(
 ) -> None:
     """Remove one session from the archive.
 
-    All its bundles go, for good. The transcripts that they were captured from stay where they are.
+    All its bundles go, for good. The transcripts that they were captured from stay where they are. A bundle that can
+    no longer be read is named by the first 8 or more characters of its content id, as they stand in its file name.
     """
+    if not session:
+        raise Unusable(detail="an empty name names nothing")
     place = Archive(archive or default_root())
-    bundles = place.forgettable(session)
     tell = output.aside if json else output.line
+    try:
+        bundles = place.forgettable(session)
+    except NotInArchive:
+        broken = place.broken(session)
+        if broken is None:
+            raise
+        tell(broken.harness, f"{broken.beginning}\u2026", output.size(broken.size), str(broken.path))
+        question = "This bundle cannot be read; nobody can tell which session it holds. Remove it for good?"
+        _forget(place, [broken.path], question, yes=yes)
+        _tell(None, broken.harness, [broken.path], json=json)
+        return
     for bundle in bundles:
-        tell(bundle.harness, bundle.session, f"{bundle.rows:,} rows", output.size(bundle.size), str(bundle.path))
+        size = output.size(bundle.size)
+        tell(bundle.harness, bundle.session, count(bundle.rows, "row"), size, str(bundle.path))
+    question = f"Remove {'this bundle' if len(bundles) == 1 else f'these {len(bundles):,} bundles'} for good?"
+    _forget(place, _paths(bundles), question, yes=yes)
+    _tell(bundles[0].session, bundles[0].harness, _paths(bundles), json=json)
+
+
+def _paths(bundles: Sequence[Kept]) -> list[Path]:
+    return [bundle.path for bundle in bundles]
+
+
+def _forget(place: Archive, paths: Sequence[Path], question: str, *, yes: bool) -> None:
     if not yes:
-        output.ask(f"Remove {'this bundle' if len(bundles) == 1 else f'these {len(bundles):,} bundles'} for good?")
-    place.drop(bundles)
+        output.ask(question)
+    place.drop(paths)
+
+
+def _tell(session: str | None, harness: str, paths: Sequence[Path], *, json: bool) -> None:
     if json:
-        output.json_line(
-            {
-                "session": bundles[0].session,
-                "harness": bundles[0].harness,
-                "bundles": [bundle.path for bundle in bundles],
-            }
-        )
+        output.json_line({"session": session, "harness": harness, "bundles": paths})
     else:
-        output.line(f"forgotten: {bundles[0].session}")
+        output.line(f"forgotten: {session or paths[0].name}")

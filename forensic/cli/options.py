@@ -7,12 +7,15 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["ArchiveFolder", "AsJson", "NoVerdict", "Yes"]
+from forensic.cli.naming import path
+
+__all__ = ["ArchiveFolder", "AsJson", "Yes"]
 
 ArchiveFolder = Annotated[
     Path | None,
-    typer.Option("--archive", metavar="DIR", help="The archive to use instead of the one in FORENSIC_HOME."),
+    typer.Option(
+        "--archive", metavar="DIR", parser=path, help="The archive to use instead of the one in FORENSIC_HOME."
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
-NoVerdict = Annotated[bool, typer.Option("--no-verdict", help="Leave out the replay that is compared later.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]

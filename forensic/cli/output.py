@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -13,11 +15,27 @@ from typing import BinaryIO
 import msgspec
 import typer
 
-from forensic.errors import AlreadyThere, Unusable, WriteFailed
+from forensic.errors import Unusable, WriteFailed
 from forensic.model import Finding
 from forensic.renderers.wording import one_line
 
-__all__ = ["Bar", "aside", "ask", "findings", "json_line", "line", "new_file", "progress", "size", "table"]
+__all__ = [
+    "Bar",
+    "aside",
+    "ask",
+    "findings",
+    "json_line",
+    "line",
+    "new_file",
+    "progress",
+    "size",
+    "table",
+    "tally",
+    "width",
+]
+
+_PAGE = 120
+"""Columns of a page that is no terminal."""
 
 
 def line(*parts: str) -> None:
@@ -39,18 +57,49 @@ def json_line(value: object) -> None:
     print(msgspec.json.encode(value, enc_hook=str).decode(), flush=True)
 
 
-def table(names: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> None:
-    """Rows of cells under their names, some columns flush right; nothing when there are none."""
+def table(names: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = (), elastic: str = "") -> None:
+    """Rows of clean cells under their names, some columns flush right; nothing when there are none.
+
+    The `elastic` column takes what the others leave of the width, but never less than 8 cells.
+    """
     if not rows:
         return
-    cells = [names, *([one_line(cell) for cell in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    cells = [names, *rows]
+    widths = [max(map(_cells, column)) for column in zip(*cells, strict=True)]
+    if elastic:
+        number = names.index(elastic)
+        widths[number] = min(widths[number], max(widths[number] - (sum(widths) + 2 * len(widths) - 2 - width()), 8))
     for row in cells:
-        padded = (
-            cell.rjust(width) if name in right else cell.ljust(width)
-            for name, cell, width in zip(names, row, widths, strict=True)
-        )
+        padded = (_padded(cell, size, right=name in right) for name, cell, size in zip(names, row, widths, strict=True))
         print("  ".join(padded).rstrip())
+
+
+def width() -> int:
+    """Columns that a line of a table has: those of the terminal, or of a page where there is none."""
+    if "COLUMNS" not in os.environ and not sys.stdout.isatty():
+        return _PAGE
+    return shutil.get_terminal_size().columns
+
+
+def _padded(cell: str, size: int, *, right: bool) -> str:
+    if _cells(cell) > size:
+        while cell and _cells(cell) > size - 1:
+            cell = cell[:-1]
+        cell = cell.rstrip() + "\u2026"
+    blanks = " " * (size - _cells(cell))
+    return blanks + cell if right else cell + blanks
+
+
+def _cells(text: str) -> int:
+    """Cells of a terminal that a clean text takes; rich knows better, and takes a fifth of a second to say so."""
+    if text.isascii():
+        return len(text)
+    return sum(2 if unicodedata.east_asian_width(each) in "WF" else not unicodedata.combining(each) for each in text)
+
+
+def tally(counted: Mapping[str, int], order: Sequence[str]) -> str:
+    """How often each word was said, those that were not left out."""
+    return ", ".join(f"{counted[word]:,} {word}" for word in order if counted[word])
 
 
 def size(count: int) -> str:
@@ -123,10 +172,11 @@ def progress(what: str, *, counts_bytes: bool = False) -> Iterator[Bar]:
 def new_file(path: Path, write: Callable[[BinaryIO], None], *, force: bool = False) -> None:
     """Write a private file whole or not at all.
 
-    Raises `AlreadyThere` when it exists and `force` is not given, `WriteFailed` when it cannot be written.
+    Raises `Unusable` when it exists and `force` is not given, `WriteFailed` when it cannot be written.
     """
+    there = Unusable(detail=f"{path} exists already: name another file, or replace it with --force")
     if not force and os.path.lexists(path):
-        raise AlreadyThere(path=path)
+        raise there
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:64]}.", dir=path.parent)
     except OSError as error:
@@ -142,7 +192,7 @@ def new_file(path: Path, write: Callable[[BinaryIO], None], *, force: bool = Fal
         else:
             path.hardlink_to(written)
     except FileExistsError:
-        raise AlreadyThere(path=path) from None
+        raise there from None
     except OSError as error:
         raise WriteFailed(path=path, detail=error.strerror) from None
     finally:

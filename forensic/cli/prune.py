@@ -10,6 +10,7 @@ import typer
 from forensic.archive import Archive, Pruned, default_root
 from forensic.cli import output
 from forensic.cli.options import ArchiveFolder, AsJson, Yes
+from forensic.renderers.wording import count
 
 EXAMPLE = "  forensic prune --dry-run\n  forensic prune --yes --json"
 
@@ -33,15 +34,17 @@ def command(
     if not any(one.dropped for one in planned):
         return _tell(planned, json=json, future=True)
     code = _tell(planned, json=False, future=True, ask=json)
-    output.ask(f"Remove {sum(one.dropped for one in planned):,} superseded bundles for good?")
+    output.ask(f"Remove {count(sum(one.dropped for one in planned), 'superseded bundle')} for good?")
     return max(code, _tell(place.prune(), json=json, future=False))
 
 
 def _tell(pruned: Iterable[Pruned], *, json: bool, future: bool, ask: bool = False) -> int:
     """One line a bundle; 1 when one has to stay."""
-    kept = 0
+    kept = False
+    nothing = True
     for one in pruned:
         kept |= not one.dropped
+        nothing = False
         if json:
             output.json_line(
                 {
@@ -57,4 +60,6 @@ def _tell(pruned: Iterable[Pruned], *, json: bool, future: bool, ask: bool = Fal
             continue
         word = "stays" if not one.dropped else "would go" if future else "gone"
         (output.aside if ask else output.line)(f"{word:8}", one.bundle.session, str(one.bundle.path), one.reason)
+    if nothing:
+        output.aside("nothing to prune: no bundle is superseded")
     return int(kept)

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from forensic.archive import Archive, default_root
-from forensic.cli import output
+from forensic.cli import naming, output
 from forensic.cli.options import ArchiveFolder
 from forensic.errors import Unusable
 from forensic.recording import open_recording
@@ -28,7 +27,9 @@ def command(
         int | None, typer.Option("--parser-version", metavar="N", help="Read it as this version of the parser does.")
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Show long texts whole.")] = False,
-    out: Annotated[Path | None, typer.Option("-o", metavar="FILE", help="Write to a new private file.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", metavar="FILE", parser=naming.path, help="Write to a new private file.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Let -o replace a file that exists.")] = False,
     archive: ArchiveFolder = None,
 ) -> None:
@@ -39,16 +40,8 @@ def command(
     """
     if form not in FORMS:
         raise Unusable(detail=f"unknown format {form!r}: known are {', '.join(FORMS)}")
-    session = open_recording(_found(bundle, archive)).replay(parser_version, whole=full)
+    session = open_recording(naming.bundle_path(bundle, archive)).replay(parser_version, whole=full)
     if out is None:
         render(session, form, whole=full)
     else:
         output.new_file(out, partial(render, session, form, whole=full), force=force)
-
-
-def _found(name: str, archive: Path | None) -> Path:
-    """The path that was named, or the one bundle of the archive whose id starts so."""
-    path = Path(name)
-    if path.exists() or "/" in name or "." in name:
-        return path
-    return Archive(archive or default_root()).named(name)

@@ -9,17 +9,22 @@ from typing import Annotated
 import typer
 from msgspec import structs
 
-from forensic.cli import output
+from forensic.cli import naming, output
 from forensic.cli.options import AsJson
+from forensic.renderers.wording import count
 from forensic.salvage import salvage
 
 EXAMPLE = "  forensic salvage broken.zst -o saved.zst"
 
 
 def command(
-    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="A bundle that verify calls damaged.")],
+    bundle: Annotated[
+        Path, typer.Argument(metavar="BUNDLE", parser=naming.path, help="A bundle that verify calls damaged.")
+    ],
     *,
-    out: Annotated[Path, typer.Option("-o", metavar="OUT", help="The bundle to make; it must not exist.")],
+    out: Annotated[
+        Path, typer.Option("-o", metavar="OUT", parser=naming.path, help="The bundle to make; it must not exist.")
+    ],
     json: AsJson = False,
 ) -> int:
     """Make a bundle of what is left of a damaged one.
@@ -31,7 +36,7 @@ def command(
     if json:
         output.json_line({"bundle": out, **structs.asdict(saved)})
     else:
-        output.line("salvaged", f"{saved.rows:,} rows", f"{saved.payloads:,} payloads", str(out))
+        output.line("salvaged", count(saved.rows, "row"), count(saved.payloads, "payload"), str(out))
         for word, members in (("unverified", saved.unverified), ("lost", saved.lost)):
             _name(word, members)
     return int(bool(saved.unverified or saved.lost))

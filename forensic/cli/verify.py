@@ -2,46 +2,61 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from forensic.cli import output
-from forensic.cli.options import AsJson, NoVerdict
+from forensic.archive import default_root
+from forensic.cli import naming, output
+from forensic.cli.options import ArchiveFolder, AsJson
 from forensic.errors import Damaged, ForensicError, NewerFormat, NoSuchPath, NotABundle, Unusable
 from forensic.model import Finding
 from forensic.recording import Report, open_recording
+from forensic.renderers.wording import count
 
 _REFUSALS = ((NotABundle, "no bundle"), (Damaged, "damaged"), (NewerFormat, "newer"))
+_WORDS = ("ok", "differs", "damaged", "no bundle", "newer")
 
-EXAMPLE = "  forensic verify session.zst\n  forensic verify ~/archive --no-verdict --json"
+EXAMPLE = "  forensic verify\n  forensic verify 9fe1c2\n  forensic verify session.zst --no-verdict --json"
 
 
 def command(
-    bundles: Annotated[list[Path], typer.Argument(metavar="BUNDLE...", help="Bundles, or folders that hold some.")],
+    bundles: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[BUNDLE]...", help="Bundles, folders that hold some, or starts of content or session ids."
+        ),
+    ] = None,
     *,
-    no_verdict: NoVerdict = False,
+    no_verdict: Annotated[bool, typer.Option("--no-verdict", help="Do not replay and compare.")] = False,
+    archive: ArchiveFolder = None,
     json: AsJson = False,
 ) -> int:
     """Prove that bundles are as they were sealed.
 
     Every byte of each BUNDLE is read and checked; then it is replayed and compared with what replay gave at the seal.
-    The exit code is the highest that any of them earns.
+    Without any, the whole archive is verified. The exit code is the highest that any of them earns.
     """
-    paths = list(_below(bundles))
+    named = [naming.bundle_path(name, archive) for name in bundles or ()]
+    paths = list(_below(named)) if named else _inside(archive or default_root())
+    words: Counter[str] = Counter()
     worst = 0
     with output.progress("verifying", counts_bytes=True) as bar:
         bar.total(sum(path.stat().st_size for path in paths if path.is_file()))
         for path in paths:
             word, report, code = _verify(path, verdict=not no_verdict, bar=bar)
             worst = max(worst, code)
+            words[word] += 1
             if json:
                 output.json_line(report)
                 continue
             output.line(f"{word:9}", report.bundle)
             output.findings(report.findings, about=report.bundle)
+    if len(paths) > 1 and not json:
+        output.aside(f"{count(len(paths), 'bundle')}: {output.tally(words, _WORDS)}")
     return worst
 
 
@@ -77,7 +92,11 @@ def _below(paths: Sequence[Path]) -> Iterator[Path]:
         if not path.is_dir() or (path / "manifest.json").exists():
             yield path
             continue
-        found = sorted(path.rglob("*.zst"))
-        if not found:
-            raise Unusable(detail=f"no bundle found in {path}")
-        yield from found
+        yield from _inside(path)
+
+
+def _inside(folder: Path) -> list[Path]:
+    found = sorted(folder.rglob("*.zst"))
+    if not found:
+        raise Unusable(detail=f"no bundle found in {folder}")
+    return found

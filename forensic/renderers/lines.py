@@ -25,9 +25,22 @@ from forensic.model import (
     TurnFrame,
 )
 from forensic.renderers.canvas import Piece
-from forensic.renderers.wording import count, one_line, short_id
+from forensic.renderers.wording import count, one_line, short_id, words_of
 
-__all__ = ["Block", "Line", "below", "counts", "kind", "opening_text", "subagent", "turn", "what"]
+__all__ = [
+    "Block",
+    "Line",
+    "below",
+    "counts",
+    "kind",
+    "no_news",
+    "opening_text",
+    "subagent",
+    "thought",
+    "turn",
+    "what",
+    "word_of",
+]
 
 _TELLING = (
     "command",
@@ -64,8 +77,14 @@ _OUTCOMES = {
 }
 
 
+_WELL = ("ok", "success")
+
+
 class Line(NamedTuple):
-    """One line to be: equal ones that follow each other are printed once, but those that must stand `alone`."""
+    """One line to be: equal ones that follow each other are printed once, but those that must stand `alone`.
+
+    `times` says how many things of the same kind this line stands for already.
+    """
 
     depth: int
     head: tuple[Piece, ...]
@@ -75,6 +94,7 @@ class Line(NamedTuple):
     ms: float | None = None
     about: bool = False
     alone: bool = False
+    times: int = 1
 
 
 class Block(NamedTuple):
@@ -92,11 +112,13 @@ def opening_text(node: Node | None) -> Text | None:
 
 
 def turn(frame: TurnFrame, text: Text | None, tally: tuple[int, int]) -> Line:
-    """The heading of a turn: its prompt, how long it took, what it took."""
+    """The heading of a turn: when it began, its prompt, how long it took, what it took."""
     parts = [*counts(tally), *(["aborted"] if frame.aborted else [])]
     name = f"Turn {frame.number}" if frame.number is not None else f"Turn by {one_line(frame.source) or 'nobody'}"
     ends = ("\u00b7 " + " \u00b7 ".join(parts), "aside") if parts else ("", "")
-    return Line(0, ((name, "prompt"), (" \u00b7 ", "aside")), (one_line(text), "title"), (ends,), ms=_lasted(frame))
+    moment = f" \u00b7 {frame.at:%H:%M} \u00b7 " if frame.at else " \u00b7 "
+    said = one_line(text) if frame.number is not None else words_of(text)
+    return Line(0, ((name, "prompt"), (moment, "aside")), (said, "title"), (ends,), ms=_lasted(frame))
 
 
 def subagent(depth: int, frame: SubagentFrame, tally: tuple[int, int]) -> Line:
@@ -130,11 +152,21 @@ def what(depth: int, node: Node) -> Iterator[Line | Block]:
     elif isinstance(seen, Response):
         yield Block(depth, ("  ", ""), seen.text, "aside" if seen.synthetic else "")
     elif isinstance(seen, Thought):
-        shown = one_line(seen.text) or ("redacted" if seen.redacted else "opaque")
-        yield Line(depth, (("\u25cb ", "thought"),), (shown, "thought"))
+        yield thought(depth, seen)
     else:
         label, text, style = _event(seen)
         yield Line(depth, (("\u00b7 ", style), (label, style)), (_after(text), "aside"))
+
+
+def thought(depth: int, seen: Thought, times: int = 1) -> Line:
+    """What the model thought, or that it did."""
+    shown = one_line(seen.text) or word_of(seen)
+    return Line(depth, (("\u25cb ", "thought"),), (shown, "thought"), times=times)
+
+
+def word_of(seen: Thought) -> str:
+    """What to call a thought that says nothing."""
+    return "redacted thought" if seen.redacted else "opaque thought"
 
 
 def _call(depth: int, seen: ToolRequest, node: Node) -> Line:
@@ -189,11 +221,26 @@ def _argument(given: Any) -> str:
 
 
 def below(node: Node) -> list[Node]:
-    """Children that have lines of their own: the decision on a call stands behind the call, a bare turn end nowhere."""
-    silent = (Permission, TurnEnd) if isinstance(node.seen, ToolRequest) else (TurnEnd,)
+    """Children that have lines of their own: the decision on a call stands behind the call, what is no news nowhere."""
+    of_a_call = isinstance(node.seen, ToolRequest)
     return [
-        child for child in node.children if not isinstance(child.seen, silent) or getattr(child.seen, "status", None)
+        child
+        for child in node.children
+        if not (no_news(child.seen) or (of_a_call and isinstance(child.seen, Permission)))
     ]
+
+
+def no_news(seen: Any) -> bool:
+    """What is only counted: a hook that went well, a skill that could be used, a turn end that says nothing."""
+    match seen:
+        case HookRun():
+            return seen.outcome in _WELL
+        case Skill():
+            return seen.stage == "available"
+        case TurnEnd():
+            return not seen.status
+        case _:
+            return False
 
 
 def _permission(seen: Permission) -> str:
@@ -214,8 +261,8 @@ def _event(seen: Any) -> tuple[str, str, str]:
         case Permission():
             return "permission", _permission(seen), "event"
         case HookRun():
-            words = (seen.event, seen.name if seen.name != seen.event else None, seen.outcome)
-            return "hook", " ".join(filter(None, map(one_line, words))), "aside"
+            words = (seen.event, seen.name if seen.name != seen.event else None, seen.outcome, seen.text)
+            return "hook", " ".join(filter(None, map(one_line, words))), "warn"
         case Compaction():
             before = f"from {count(seen.before_tokens, 'token')}" if seen.before_tokens is not None else ""
             word = "micro-compaction" if seen.micro else "compaction"

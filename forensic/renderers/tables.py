@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Console
 
-from forensic.model import Session, TurnFrame
+from forensic.model import Finding, Session, TurnFrame
 from forensic.renderers.canvas import Canvas, wrap
 from forensic.renderers.wording import count, duration, figure, one_line, short_id
 
-__all__ = ["summary"]
+__all__ = ["findings", "summary", "turns"]
 
+_UNUSED = ["available"]
 _LONGEST = 25
 """Rows of a table that are shown; the document has them all."""
 
@@ -36,10 +38,10 @@ def summary(session: Session, console: Console) -> None:
     _table(canvas, "Tokens", ("", *figures), [_usage("total", usage["total"])])
     for line in _reasons(usage):
         canvas.line(0, [("  ", "")], (line, "aside"))
-    turns = _turn_names(session) if len(usage["by_turn"]) > 1 else {}
+    named = _turn_names(session) if len(usage["by_turn"]) > 1 else {}
     for name, key in _GROUPS:
         if len(usage[key]) > 1 or key == "by_model":
-            rows = [_usage(turns.get(label, label), group) for label, group in usage[key].items()]
+            rows = [_usage(named.get(label, label), group) for label, group in usage[key].items()]
             _table(canvas, f"By {name}", (name, *figures), rows)
     _table(canvas, "Tools", ("tool", "calls", "failed", "refused", "unanswered", "time"), _tools(told["tools"]))
     for title, texts in (
@@ -48,14 +50,43 @@ def summary(session: Session, console: Console) -> None:
         ("Files read", told["files_read"]),
     ):
         _table(canvas, title, ("",), [(one_line(text),) for text in texts])
-    skills = [(one_line(name), ", ".join(map(one_line, stages))) for name, stages in told["skills"].items()]
-    _table(canvas, "Skills", ("skill", "seen as"), skills)
-    found = [
-        (one_line(one.kind), one_line(one.note), f"{one.count:,}", one_line(str(one.ref)) if one.ref else "")
-        for one in (*session.remarks, *session.findings)
-    ]
-    _table(canvas, "Findings", ("kind", "what", "count", "first at"), found)
+    _skills(canvas, told["skills"])
+    if session.remarks or session.findings:
+        canvas.blank()
+        canvas.line(0, [("Findings", "strong")])
+        findings(canvas, (*session.remarks, *session.findings), indent="  ")
     canvas.flush()
+
+
+def findings(canvas: Canvas, found: Iterable[Finding], *, indent: str = "") -> None:
+    """Each finding whole, on as many rows as it takes; problems are marked."""
+    for one in found:
+        times = f" \u00d7{one.count:,}" if one.count > 1 else ""
+        where = f"  {one_line(str(one.ref))}" if one.ref else ""
+        mark = (f"{indent}! ", "bad") if one.problem else (f"{indent}\u00b7 ", "warn")
+        room = canvas.room(0) - len(mark[0])
+        canvas.block(0, mark, list(wrap(f"{one_line(one.kind)}: {one_line(one.note)}{times}{where}", room)), "")
+
+
+def turns(session: Session, noun: str = "") -> str:
+    """How many turns people opened, as the summary counts them, and how many something else did."""
+    frames = (node.seen for node in session.tree.children)
+    others = Counter(frame.source or "" for frame in frames if isinstance(frame, TurnFrame) and frame.number is None)
+    opened: int = session.summary["turns"]
+    rest = ", ".join(f"{number:,} by {one_line(source) or 'nobody'}" for source, number in sorted(others.items()))
+    return " and ".join(filter(None, [count(opened, noun) if noun else f"{opened:,}", rest]))
+
+
+def _skills(canvas: Canvas, skills: dict[str, list[str]]) -> None:
+    """Those that were used; of those that only could have been, how many."""
+    used = [(one_line(name), ", ".join(map(one_line, stages))) for name, stages in skills.items() if stages != _UNUSED]
+    _table(canvas, "Skills", ("skill", "seen as"), used)
+    more = len(skills) - len(used)
+    if more:
+        if not used:
+            canvas.blank()
+            canvas.line(0, [("Skills", "strong")])
+        canvas.line(0, [(f"  {more:,} {'more ' if used else ''}available", "aside")])
 
 
 def _table(canvas: Canvas, title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -90,7 +121,7 @@ def _overview(session: Session, told: dict[str, Any]) -> list[tuple[str, str]]:
         ("content", short_id(session.content_id)),
         ("models", ", ".join(map(one_line, told["models"])) or "-"),
         ("time", f"{_moment(told['started'])} to {_moment(told['ended'])}, wall {wall}, busy {busy}"),
-        ("turns", f"{told['turns']:,} ({count(told['steps'], 'step')}, {count(told['subagents'], 'subagent')})"),
+        ("turns", f"{turns(session)} ({count(told['steps'], 'step')}, {count(told['subagents'], 'subagent')})"),
         ("tool calls", ", ".join([f"{told['tool_calls']:,}", *outcomes])),
         ("messages", f"{count(told['responses'], 'response')}, {count(told['thoughts'], 'thought')}"),
         ("trouble", f"{count(told['api_errors'], 'API error')}, {told['retries']:,} retried"),

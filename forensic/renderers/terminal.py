@@ -7,12 +7,11 @@ so neither depth nor length of a session matters.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
 from forensic.model import (
-    Finding,
     Injected,
     Node,
     Prompt,
@@ -20,16 +19,32 @@ from forensic.model import (
     SessionFrame,
     StepFrame,
     SubagentFrame,
+    Thought,
     ToolRequest,
+    TurnEnd,
     TurnFrame,
 )
 from forensic.renderers.canvas import Canvas, Piece, wrap
-from forensic.renderers.lines import Block, Line, below, counts, kind, opening_text, subagent, turn, what
-from forensic.renderers.tables import summary
+from forensic.renderers.lines import (
+    Block,
+    Line,
+    below,
+    counts,
+    kind,
+    no_news,
+    opening_text,
+    subagent,
+    thought,
+    turn,
+    what,
+    word_of,
+)
+from forensic.renderers.tables import findings, summary, turns
 from forensic.renderers.wording import clean, count, duration, figure, one_line, short_id, span
 
 __all__ = ["summary", "tree"]
 
+_ASIDE = "laid aside: "
 _FOLD = 3
 """Rows of a text that are shown."""
 
@@ -43,15 +58,15 @@ def tree(session: Session, console: Console, *, whole: bool = False) -> None:
     _header(session, canvas)
     tally = _tally(session.tree)
     waiting: Line | None = None
-    times = 0
     for item in _walk(session.tree, tally, canvas):
         if isinstance(item, Line) and waiting is not None and not item.alone and item[:5] == waiting[:5]:
-            waiting = waiting._replace(ms=_sum(waiting.ms, item.ms), about=waiting.about or item.about)
-            times += 1
+            waiting = waiting._replace(
+                ms=_sum(waiting.ms, item.ms), about=waiting.about or item.about, times=waiting.times + item.times
+            )
             continue
         if waiting is not None:
-            _print(canvas, waiting, times)
-        waiting, times = None, 1
+            _print(canvas, waiting)
+        waiting = None
         if isinstance(item, Line):
             waiting = item
         elif isinstance(item, Block):
@@ -59,7 +74,7 @@ def tree(session: Session, console: Console, *, whole: bool = False) -> None:
         else:
             canvas.blank()
     if waiting is not None:
-        _print(canvas, waiting, times)
+        _print(canvas, waiting)
     _footer(session, canvas, tally[id(session.tree)])
     canvas.flush()
 
@@ -68,15 +83,15 @@ def _sum(one: float | None, other: float | None) -> float | None:
     return one if other is None else other if one is None else one + other
 
 
-def _print(canvas: Canvas, line: Line, times: int) -> None:
-    canvas.line(line.depth, list(line.head), line.body, _tail(line, times), line.more)
+def _print(canvas: Canvas, line: Line) -> None:
+    canvas.line(line.depth, list(line.head), line.body, _tail(line), line.more)
 
 
-def _tail(line: Line, times: int) -> list[Piece]:
+def _tail(line: Line) -> list[Piece]:
     """What stands right behind a line's own words: how often, how long, how it ended."""
     tail: list[Piece] = []
-    if times > 1:
-        tail.append((f" \u00d7{times}", "strong"))
+    if line.times > 1:
+        tail.append((f" \u00d7{line.times:,}", "strong"))
     if shown := duration(line.ms, about=line.about):
         tail.append((f"  {shown}", "aside"))
     tail.extend((f" {text}", style) for text, style in line.ends if text)
@@ -122,7 +137,7 @@ def _tally(root: Node) -> dict[int, tuple[int, int]]:
 
 def _walk(root: Node, tally: dict[int, tuple[int, int]], canvas: Canvas) -> Iterator[Line | Block | None]:
     """Everything below the root in order; None asks for an empty line."""
-    stack: list[tuple[int, Iterator[Node]]] = [(0, iter(root.children))]
+    stack: list[tuple[int, Iterator[Node]]] = [(0, iter(below(root)))]
     while stack:
         depth, nodes = stack[-1]
         node = next(nodes, None)
@@ -140,10 +155,26 @@ def _walk(root: Node, tally: dict[int, tuple[int, int]], canvas: Canvas) -> Iter
                 children = [child for child in children if child is not opening]
         elif isinstance(seen, SubagentFrame):
             yield subagent(depth, seen, tally[id(node)])
-        elif not isinstance(seen, StepFrame):
+        elif isinstance(seen, StepFrame):
+            unsaid, children = _unsaid(children)
+            if unsaid and not children:
+                yield thought(depth, unsaid[0], len(unsaid))
+        else:
             yield from what(depth, node)
         if children:
             stack.append((depth if isinstance(seen, StepFrame) else depth + 1, iter(children)))
+
+
+def _unsaid(children: Sequence[Node]) -> tuple[list[Thought], list[Node]]:
+    """The thoughts of a step that say nothing, which have a line only when there is nothing else; and all else."""
+    unsaid: list[Thought] = []
+    rest: list[Node] = []
+    for child in children:
+        if isinstance(child.seen, Thought) and not one_line(child.seen.text):
+            unsaid.append(child.seen)
+        else:
+            rest.append(child)
+    return unsaid, rest
 
 
 def _opening(turn: Node, frame: TurnFrame) -> Node | None:
@@ -158,7 +189,7 @@ def _told(seen: object, heading: Line, canvas: Canvas) -> bool:
         return True
     if seen.images or seen.text.chars > canvas.width or "\n" in seen.text.preview.strip():
         return False
-    return canvas.fits([*heading.head, heading.body, *_tail(heading, 1)])
+    return canvas.fits([*heading.head, heading.body, *_tail(heading)])
 
 
 # --- before and after ------------------------------------------------------------------------------------------------
@@ -183,30 +214,37 @@ def _times(root: Node) -> str:
 
 def _footer(session: Session, canvas: Canvas, calls: tuple[int, int]) -> None:
     canvas.blank()
-    for finding in (*session.remarks, *session.findings):
-        canvas.line(0, *_finding(finding))
-    if session.aside:
-        tally = Counter((kind(seen), getattr(seen, "family", "")) for seen in session.aside)
+    findings(canvas, (*session.remarks, *session.findings))
+    tally = Counter((kind(seen), getattr(seen, "family", "")) for seen in session.aside)
+    tally.update(_counted_only(session.tree))
+    if tally:
         shown = sorted((-number, _aside(*key)) for key, number in tally.items())
-        canvas.line(
-            0, [("laid aside: ", "aside")], (", ".join(f"{name} {-number:,}" for number, name in shown), "aside")
-        )
-    turns = sum(isinstance(child.seen, TurnFrame) for child in session.tree.children)
+        _together(canvas, (_ASIDE, "aside"), ", ", [f"{name} {-number:,}" for number, name in shown], "aside")
     total = session.usage["total"]
     level = total["certainty"]["level"]
     tokens = [f"{figure(total[f'{name}_tokens'], level)} {name}" for name in ("input", "output")]
-    canvas.line(
-        0, [], (" \u00b7 ".join([count(turns, "turn"), *counts(calls), "tokens " + ", ".join(tokens)]), "strong")
-    )
+    parts = [turns(session, "turn"), *counts(calls), "tokens " + ", ".join(tokens)]
+    _together(canvas, ("", ""), " \u00b7 ", parts, "strong")
 
 
-def _finding(finding: Finding) -> tuple[list[Piece], Piece, list[Piece]]:
-    style = "bad" if finding.problem else "warn"
-    head = [("! " if finding.problem else "\u00b7 ", style), (one_line(finding.kind) + " ", style)]
-    tail = [(f" \u00d7{finding.count:,}", "strong")] if finding.count > 1 else []
-    if finding.ref:
-        tail.append((f"  {one_line(str(finding.ref))}", "aside"))
-    return head, (one_line(finding.note), ""), tail
+def _together(canvas: Canvas, mark: Piece, between: str, parts: Sequence[str], style: str) -> None:
+    """Parts on as many rows as they take, none of them torn apart that fits a row."""
+    text = between.join(part.replace(" ", "\u00a0") for part in parts)
+    rows = wrap(text, canvas.room(0) - len(mark[0]))
+    canvas.block(0, mark, [row.replace("\u00a0", " ").rstrip(" ") for row in rows], style)
+
+
+def _counted_only(root: Node) -> Iterator[tuple[str, str]]:
+    """What the tree shows no line of, each by its kind; a turn that ends as turns do is not even counted."""
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        pending.extend(node.children)
+        if isinstance(node.seen, StepFrame):
+            unsaid, rest = _unsaid(below(node))
+            yield from ((word_of(one), "") for one in unsaid if rest)
+        if no_news(node.seen) and not isinstance(node.seen, TurnEnd):
+            yield f"{kind(node.seen)} {getattr(node.seen, 'outcome', '') or ''}".rstrip(), ""
 
 
 def _aside(word: str, family: str) -> str:

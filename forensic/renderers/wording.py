@@ -8,7 +8,7 @@ from typing import Any
 
 from forensic.model import Text
 
-__all__ = ["clean", "count", "duration", "figure", "one_line", "short_id", "span"]
+__all__ = ["clean", "count", "duration", "figure", "one_line", "short_id", "span", "words_of"]
 
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|[ -/]*[0-Z\\^-~])")
 """Terminal escape sequences, which programs leave in their output in good faith: taken out without a trace."""
@@ -20,6 +20,9 @@ _UNSAFE = re.compile(
     "\U000e0000-\U000e0fff]"
 )
 """Controls, text direction overrides and invisible tags: each one is shown as a replacement character."""
+
+_TAGGED = re.compile(r"<([A-Za-z][A-Za-z0-9_-]{0,63})>([^<>]*)</\1>")
+_TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9_-]{0,63}>")
 
 _MARKS = {"lower_bound": "\u2265 ", "inferred": "~ "}
 
@@ -39,6 +42,18 @@ def one_line(text: str | Text | None) -> str:
     if isinstance(text, Text):
         text = text.preview
     return " ".join(part for part in clean(text).replace("\n", " ").split(" ") if part)
+
+
+def words_of(text: str | Text | None) -> str:
+    """The words of a text that a machine made, on one line.
+
+    Of one in tags: the first content of a tag that has more than one word, else all of it without the tags.
+    """
+    shown = one_line(text)
+    if not _TAG.match(shown):
+        return shown
+    contents = (one_line(match[2]) for match in _TAGGED.finditer(shown))
+    return next((content for content in contents if " " in content), one_line(_TAG.sub(" ", shown)))
 
 
 def short_id(text: str) -> str:

@@ -77,8 +77,15 @@ def play(  # noqa: PLR0913 -- what stands in the head of a session document, by 
             hashed = len(observations)
     digest.update(encoder.encode_lines(observations[hashed:]))
     placed = reconcile(observations, session)
-    unreadable = sum(type(one) is Unreadable for one in placed.aside)
-    usage = aggregate(_with_usage(observations, placed), without_usage=placed.without_usage, unreadable=unreadable)
+    known = list(findings)
+    missing = {
+        "model messages without any usage": placed.without_usage,
+        "stretches that could not be read": sum(type(one) is Unreadable for one in placed.aside),
+        "rows that this parser has no reading for": rows.untold if rows.classes["read"] else rows.classes["unmodelled"],
+        "subagents of whom no row was found": placed.rowless,
+        "gaps in the recording": sum(finding.kind == "gap" for finding in known),
+    }
+    usage = aggregate(_with_usage(observations, placed), missing)
     return Session(
         harness=harness,
         session=session,
@@ -90,7 +97,7 @@ def play(  # noqa: PLR0913 -- what stands in the head of a session document, by 
         summary=summarize(observations, placed, rows, (name for name in usage["by_model"] if name != "unknown")),
         tree=placed.root,
         aside=placed.aside,
-        findings=[*findings, *placed.findings],
+        findings=[*known, *placed.findings],
         remarks=list(remarks),
         observations=len(observations),
         observations_sha256=digest.hexdigest() if keep is FOLDED else "",

@@ -17,6 +17,7 @@ from forensic.model import (
     Basis,
     Finding,
     HookRun,
+    Injected,
     Mended,
     Node,
     Observation,
@@ -64,6 +65,7 @@ class Placed(Struct):
     without_usage: int
     repeated: int
     subagents: int
+    rowless: int
 
 
 class _Step(Struct):
@@ -231,7 +233,8 @@ class _House:
 
     def _joins_first(self, seen: Observation) -> bool:
         """Whether the row stood somewhere before: then this is evidence of what it made there."""
-        node = self.made.get((seen.id or "", type(seen), gist(seen)))
+        row, kind, what = seen.id or "", type(seen), gist(seen)
+        node = self.made.get((row, kind, what)) or self.made.get((row, _KIN.get(kind, kind), what))
         if node is not None:
             self.prove(node, seen, Basis.EXACT, "id")
             self.repeat(seen)
@@ -285,8 +288,9 @@ class _House:
         known = self.calls.get(seen.call) if seen.call is not None else None
         if known is not None:
             self.prove(known, seen, Basis.EXACT, "call")
-            if isinstance(known.seen, ToolRequest) and known.seen.name != seen.name:
-                self.find("call-id-reused", "one call id names two tools; the first one owns it", seen.ref)
+            first = known.seen
+            if isinstance(first, ToolRequest) and (first.name, first.input) != (seen.name, seen.input):
+                self.find("call-id-reused", "one call id stands on calls that differ; the first one owns it", seen.ref)
             return
         node = self.in_step(seen, turn)
         self.call_nodes.append(node)
@@ -401,6 +405,7 @@ class _House:
             without_usage=len(self.steps.keys() - self.told),
             repeated=len(self.repeated),
             subagents=len(self.subagents.known),
+            rowless=sum(not agent.seen for agent in self.subagents.known.values()),
         )
 
     def _owner_of(self, call: Node) -> tuple[str | None, str | None]:
@@ -475,5 +480,7 @@ _HANDLERS: dict[type[Observation], _Handler] = {
     Accounting: _House.lay_aside,
 }
 _NODELESS = frozenset({Progress, SetAside, Skill, SubagentStart, Title, Mended, Unreadable, Unmodelled, Accounting})
+_KIN: dict[type[Observation], type[Observation]] = {Prompt: Injected, Injected: Prompt}
+"""A text in the user's role may be one thing in the main stream and another in a subagent's copy of it."""
 _JOINS = frozenset({ToolResult, Progress, SetAside, Permission, HookRun, Skill})
 """Kinds that join a call by its id: placed once all calls are known."""

@@ -41,16 +41,20 @@ class RowCount:
         self.total = 0
         self.classes: Counter[str] = Counter()
         self.mended = 0
+        self.untold = 0
+        """Unmodelled rows that speak of usage or tokens."""
 
     def count(self, row: Row, seen: list[Observation]) -> None:
         """Count one row by what it yielded."""
-        del row
         self.total += 1
         kinds = {type(one) for one in seen}
         if Mended in kinds:
             self.mended += 1
             kinds.discard(Mended)
-        self.classes[_class_of(kinds, seen)] += 1
+        name = _class_of(kinds, seen)
+        self.classes[name] += 1
+        if name == "unmodelled" and (b"usage" in row.raw or b"token" in row.raw):
+            self.untold += 1
 
     def figures(self, repeated: int) -> dict[str, int]:
         """The ``rows`` of a summary; `mended` and `repeated` rows are among the others."""

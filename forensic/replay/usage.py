@@ -1,13 +1,14 @@
 """Usage aggregator: what the model calls of one session cost in tokens, and how sure that is.
 
 One slot a model call. A row names its call by message id, else by request id; a request id that later shows up with a
-message id folds into it; a row with neither counts by itself. Within a slot each field keeps its largest value, because
-early rows of a reply carry a partial count. Copies in other files and in progress rows fall into the same slot.
+message id folds into it; a row with neither counts by itself, its copies with it. Within a slot each field keeps its
+largest value, because early rows of a reply carry a partial count. Copies in other files and in progress rows fall into
+the same slot.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -34,8 +35,7 @@ MAIN = "main"
 _NO_STOP = "no stop reason on the last row of the message: the count may be a placeholder"
 _NO_ID = "rows without message id and request id, counted one by one"
 _UNUSABLE = "usage that is no count of tokens"
-_NO_USAGE = "model messages without any usage"
-_NOT_READ = "stretches that could not be read and may have told some"
+_COMPLETE: Mapping[str, int] = {}
 
 
 class Seen(Struct):
@@ -60,13 +60,13 @@ class _Slot(Struct):
     unusable: bool = False
 
 
-def aggregate(seen: Iterable[Seen], *, without_usage: int = 0, unreadable: int = 0) -> dict[str, Any]:
+def aggregate(seen: Iterable[Seen], missing: Mapping[str, int] | None = None) -> dict[str, Any]:
     """The usage section of the session document (docs/replay.md).
 
-    `without_usage` counts model messages that carry none, `unreadable` the stretches that may have held some.
+    `missing` counts, by reason, what may have been paid for and tells nothing: then a total is no more than a bound.
     """
     slots, raw, idless, unusable = _slots(seen)
-    total = _group(slots, without_usage, unreadable)
+    total = _group(slots, {reason: count for reason, count in (missing or {}).items() if count})
     own = [slot for slot in slots if not slot.by_row]
     return {
         "total": total,
@@ -85,22 +85,26 @@ def aggregate(seen: Iterable[Seen], *, without_usage: int = 0, unreadable: int =
 def _slots(seen: Iterable[Seen]) -> tuple[list[_Slot], int, int, int]:
     slots: dict[tuple[str, str], _Slot] = {}
     message_of: dict[str, str] = {}
+    rows: set[str] = set()
     raw = idless = unusable = 0
     for item in seen:
         usage = item.observation.usage
         if usage is None:
             continue
-        key = _key(usage, message_of, slots, idless)
-        idless += key[0] == "row"
+        row = item.observation.id
+        key = _key(usage, message_of, slots, row or f"{idless}")
         unusable += bool(usage.unusable)
         slot = slots.get(key)
         if slot is None:
             slot = slots[key] = _Slot(_NOTHING, idless=key[0] == "row")
-        raw += _take(slot, item, usage)
+            idless += slot.idless
+        raw += _take(slot, item, usage, copied=row in rows)
+        if row is not None:
+            rows.add(row)
     return list(slots.values()), raw, idless, unusable
 
 
-def _key(usage: Usage, message_of: dict[str, str], slots: dict[tuple[str, str], _Slot], idless: int) -> tuple[str, str]:
+def _key(usage: Usage, message_of: dict[str, str], slots: dict[tuple[str, str], _Slot], row: str) -> tuple[str, str]:
     request = usage.request
     if usage.message:
         key = ("message", usage.message)
@@ -111,7 +115,7 @@ def _key(usage: Usage, message_of: dict[str, str], slots: dict[tuple[str, str], 
         return key
     if request:
         return ("message", message_of[request]) if request in message_of else ("request", request)
-    return ("row", str(idless))
+    return ("row", row)
 
 
 def _fold(slot: _Slot, other: _Slot) -> None:
@@ -123,7 +127,7 @@ def _fold(slot: _Slot, other: _Slot) -> None:
     slot.unusable |= other.unusable
 
 
-def _take(slot: _Slot, item: Seen, usage: Usage) -> int:
+def _take(slot: _Slot, item: Seen, usage: Usage, *, copied: bool) -> int:
     """Let one row speak in its slot; its own four token figures added up, for the ratio of raw to counted."""
     row = item.observation
     figures = (
@@ -144,7 +148,7 @@ def _take(slot: _Slot, item: Seen, usage: Usage) -> int:
     if slot.agent is None or (slot.agent == PLACEHOLDER and row.agent):
         slot.agent = row.agent or MAIN
     slot.turn = slot.turn or item.turn
-    if row.via is None or not slot.by_row:
+    if not copied and (row.via is None or not slot.by_row):
         slot.final = usage.final
     slot.by_row |= row.via is None
     return (figures[0] or 0) + (figures[1] or 0) + (figures[2] or 0) + (figures[3] or 0)
@@ -166,24 +170,23 @@ def _by(slots: list[_Slot], name: Callable[[_Slot], str]) -> dict[str, dict[str,
     return {key: _group(members) for key, members in groups.items()}
 
 
-def _group(slots: list[_Slot], without_usage: int = 0, unreadable: int = 0) -> dict[str, Any]:
+def _group(slots: list[_Slot], missing: Mapping[str, int] = _COMPLETE) -> dict[str, Any]:
     counts: dict[str, Any] = {}
     for number, field in enumerate(FIELDS):
         known = [count for slot in slots if (count := slot.counts[number]) is not None]
         # nothing said is unknown; nothing asked is zero
-        counts[field] = sum(known) if known or not (slots or without_usage or unreadable) else None
+        counts[field] = sum(known) if known or not (slots or missing) else None
     counts["calls"] = len(slots)
-    counts["certainty"] = _certainty(slots, without_usage, unreadable)
+    counts["certainty"] = _certainty(slots, missing)
     return counts
 
 
-def _certainty(slots: list[_Slot], without_usage: int, unreadable: int) -> dict[str, Any]:
+def _certainty(slots: list[_Slot], missing: Mapping[str, int]) -> dict[str, Any]:
     tallies = (
         ("lower_bound", _NO_STOP, sum(not slot.final and not slot.unusable for slot in slots)),
         ("inferred", _NO_ID, sum(slot.idless for slot in slots)),
         ("unknown", _UNUSABLE, sum(slot.unusable for slot in slots)),
-        ("unknown", _NO_USAGE, without_usage),
-        ("unknown", _NOT_READ, unreadable),
+        *(("unknown", reason, count) for reason, count in missing.items()),
     )
     reasons = [{"level": level, "reason": reason, "count": count} for level, reason, count in tallies if count]
     return {"level": _level({str(reason["level"]) for reason in reasons}, slots), "reasons": reasons}

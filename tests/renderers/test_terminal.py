@@ -15,20 +15,27 @@ from rich.console import Console
 
 from forensic.model import (
     WHOLE,
+    Finding,
+    HookRun,
+    Injected,
     Node,
+    Observation,
     Outcome,
     Permission,
     Prompt,
     Response,
     Session,
+    SetAside,
+    Skill,
     SubagentFrame,
     Text,
     Thought,
     ToolRequest,
     TurnEnd,
+    TurnFrame,
 )
 from forensic.renderers import terminal
-from forensic.renderers.wording import clean, count, duration, figure, one_line, short_id, span
+from forensic.renderers.wording import clean, count, duration, figure, one_line, short_id, span, words_of
 
 TREE = """\
 Fix the parser
@@ -36,9 +43,8 @@ claude 2.1.269 (and 1 earlier version) · session 3f2a9c1e-1111-4222-833…
 2026-05-01 12:00:00 → 12:01:45 UTC · 1m 45s · content 9fe1c29fe1c2 · pa…
 · system prompt 26 characters: You are an agent. Be kind.
 
-Turn 1 · Fix the parser  45.0s · 7 calls · 1 failed
+Turn 1 · 12:01 · Fix the parser  45.0s · 7 calls · 1 failed
 │ ○ I should look first
-│ ○ opaque ×2
 │   I will look.
 │   - item 0
 │   - item 1
@@ -52,21 +58,22 @@ Turn 1 · Fix the parser  45.0s · 7 calls · 1 failed
 │ │ │ · task Look at all files
 │ │ │ ● Glob **/*.py  3ms ✓
 │ · skill pdf invoked
-│ · hook PreToolUse success
 │ · compaction auto from 155,000 tokens
 │ · failure 529 attempt 1 of 10 Overloaded
 
-Turn by task-notification · a task is done  45.0s · aborted
+Turn by task-notification · 12:00 · a task is done  45.0s · aborted
 │ ❯ and
 │   now
 │   +2 images
 ◆ subagent · zz · 1 call · 1 failed · started by no known call
 │ ● Read x  312ms ✗ exit 1  it went as it went and so on
 
-· unreadable could not be read: torn ×3  main:1:0
-! damaged x
-laid aside: progress 12, unmodelled weird 1
-2 turns · 8 calls · 2 failed · tokens 1,234,567 input, 2,345 output
+· unreadable: could not be read: torn ×3  main:1:0
+! damaged: x
+laid aside: progress 12, opaque thought 2, hook run success 1,
+            unmodelled weird 1
+2 turns and 1 by task-notification · 8 calls · 2 failed ·
+tokens 1,234,567 input, 2,345 output
 """
 
 SUMMARY = """\
@@ -178,7 +185,10 @@ def test_markup_is_text(form: str) -> None:
 def test_plain_terminal() -> None:
     """Where the encoding knows no marks, others take their place, and what it cannot show is a question mark."""
     shown = drawn(session(turn(1, step(call("Read", {"path": "日本"}, "error")))), encoding="ascii")
-    assert "Turn 1 -   45.0s - 1 call - 1 failed\n| * Read ??  312ms x exit 1  it went as it went and so on\n" in shown
+    assert (
+        "Turn 1 - 12:01 -   45.0s - 1 call - 1 failed\n| * Read ??  312ms x exit 1  it went as it went and so on\n"
+        in shown
+    )
 
 
 def test_latin_terminal() -> None:
@@ -217,9 +227,9 @@ def test_folded_preview() -> None:
 def test_short_prompt_is_told_once() -> None:
     """A prompt that its heading shows whole is not repeated below it; a longer one is."""
     short = drawn(session(turn(1, node(Prompt(ref=REF, text=text("do it"))))))
-    fitting = drawn(session(turn(1, node(Prompt(ref=REF, text=text("do it " * 9))))))
+    fitting = drawn(session(turn(1, node(Prompt(ref=REF, text=text("do it " * 8))))))
     long = drawn(session(turn(1, node(Prompt(ref=REF, text=text("do it " * 10))))))
-    assert fitting.count("do it") == 9
+    assert fitting.count("do it") == 8
     assert short.count("do it") == 1
     assert "\n│ ❯ do it do it" in long
 
@@ -254,6 +264,100 @@ def test_turns_have_their_numbers() -> None:
     shown = drawn(made, width=90, form="summary")
     assert "\n  turn 1     12  1,234,567" in shown
     assert "\n  pNone      12  1,234,567" in shown
+
+
+def test_thoughts_that_say_nothing_are_counted() -> None:
+    """Wherever they stand in a step; a step of nothing else has one line, which says how many there were."""
+    silent = node(Thought(ref=REF, opaque=True))
+    said = node(Thought(ref=REF, text=text("hm")))
+    redacted = node(Thought(ref=REF, redacted=True))
+    mixed = [step(silent, call("A", {}), silent, said, silent), step(call("B", {}), redacted)]
+    shown = drawn(session(turn(1, *mixed, step(silent, silent))))
+    assert shown.split("\n")[5:11] == [
+        "│ ● A  312ms ✓",
+        "│ ○ hm",
+        "│ ● B  312ms ✓",
+        "│ ○ opaque thought ×2",
+        "",
+        "laid aside: opaque thought 3, redacted thought 1",
+    ]
+
+
+def test_what_is_no_news_is_counted() -> None:
+    """Hooks that went well and skills that nobody used have no line, not below a call either; trouble has, in words."""
+    well = node(HookRun(ref=REF, event="Stop", outcome="ok"))
+    blocked = node(HookRun(ref=REF, event="PreToolUse", name="PreToolUse:Bash", outcome="blocked", text=text("not so")))
+    unknown = node(HookRun(ref=REF, event="Stop"))
+    skill = node(Skill(ref=REF, name="pdf", stage="available"))
+    shown = drawn(
+        session(well, turn(1, call("A", {}, "ok", well), call("A", {}), well, blocked, unknown, skill, skill)),
+        width=100,
+    )
+    assert shown.split("\n")[3:10] == [
+        "",
+        "Turn 1 · 12:01 ·   45.0s · 2 calls",
+        "│ ● A ×2  624ms ✓",
+        "│ · hook PreToolUse PreToolUse:Bash blocked not so",
+        "│ · hook Stop",
+        "",
+        "laid aside: hook run ok 3, skill 2",
+    ]
+
+
+def test_skills_that_were_not_used_are_counted() -> None:
+    """The summary names what was invoked, loaded or attached; of the rest there are so many more."""
+    made = session()
+    made.summary["skills"] = {"a": ["available"], "b": ["available", "loaded"], "c": ["attached"], "d": ["available"]}
+    skills = "\nSkills\n  skill  seen as\n  b      available, loaded\n  c      attached\n  2 more available\n"
+    assert drawn(made, form="summary").endswith(skills)
+    made.summary["skills"] = {"a": ["available"]}
+    assert drawn(made, form="summary").endswith("\nSkills\n  1 available\n")
+    made.summary["skills"] = {}
+    assert "Skills" not in drawn(made, form="summary")
+
+
+def test_findings_are_told_whole() -> None:
+    """On as many rows as they take, in the summary as below the tree, and so is what was laid aside."""
+    words = " ".join(f"word{number}" for number in range(30))
+    finding = Finding(kind="torn", note=words, ref=REF, count=2, problem=True)
+    aside: list[Observation] = [SetAside(ref=REF, family=f"family-{number}") for number in range(20)]
+    made = session(findings=[finding], aside=aside)
+    for form in ("tree", "summary"):
+        shown = " ".join(drawn(made, form=form).split())
+        assert f"! torn: {words} ×2 main:1:0" in shown
+        assert "…" not in shown.partition("! torn")[2]
+    lines = drawn(made).split("\n")
+    first = next(number for number, line in enumerate(lines) if line.startswith("laid aside: family-0 1, "))
+    assert lines[first + 1].startswith(" " * 12 + "family-")
+    assert "family-9 1" in " ".join(lines[first:])
+
+
+def test_turns_that_nobody_opened_are_told_apart() -> None:
+    """Tree and summary count the same turns, those of the summary, and name who opened the others."""
+    made = session(turn(1), turn(None, source="task-notification"), turn(None), turn(None))
+    made.summary["turns"] = 1
+    assert "\n1 turn and 2 by nobody, 1 by task-notification · tokens" in drawn(made, width=100)
+    assert "\nturns        1 and 2 by nobody, 1 by task-notification (3 steps, 1 subagent)\n" in drawn(
+        made, width=100, form="summary"
+    )
+
+
+def test_machine_made_headings() -> None:
+    """Of a text in tags the heading shows the words; a person's own tags stay; without a time there is none."""
+    told = "<task-notification>\n<task-id>a1</task-id>\n<summary>Watch is done</summary>\n</task-notification>"
+    machine = turn(None, node(Injected(ref=REF, text=text(told), source="task-notification")), source="x")
+    person = Node(seen=TurnFrame(id="p", number=1), children=[node(Prompt(ref=REF, text=text("<b>x</b> y z")))])
+    shown = drawn(session(machine, person), width=100)
+    assert "\nTurn by x · 12:00 · Watch is done  45.0s\n" in shown
+    assert "\nTurn 1 · <b>x</b> y z\n" in shown
+
+
+def test_words_of_a_machine() -> None:
+    """The first words in tags, else what is left without the tags; a text without any is left alone."""
+    assert words_of("<a><id>1</id><s>two words</s><r>more words</r></a>") == "two words"
+    assert words_of("<a><id>1</id>\n<s>done</s></a> so") == "1 done so"
+    assert words_of("a <b>c d</b>") == "a <b>c d</b>"
+    assert words_of(None) == ""
 
 
 def test_deep_session() -> None:

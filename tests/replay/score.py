@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from forensic.model import FOLDED, Entry, Keeper, Node, Observation, Ref, Session, Usage, utc
+from forensic.model import FOLDED, Entry, Finding, Keeper, Node, Observation, Ref, Session, Usage, utc
 from forensic.replay.player import play
 
 text = FOLDED.text
@@ -37,9 +38,9 @@ class Given:
         return [entry]  # type: ignore[list-item]  # this parser takes them for entries
 
 
-def replay(*observations: Observation) -> Session:
-    """The session of observations given in recorded order."""
-    return play(observations, Given(), harness="given", session="s-1", content_id="c")  # type: ignore[arg-type]  # this parser takes them for entries
+def replay(*observations: Observation, findings: Iterable[Finding] = ()) -> Session:
+    """The session of observations given in recorded order, with what is known beforehand."""
+    return play(observations, Given(), harness="given", session="s-1", content_id="c", findings=findings)  # type: ignore[arg-type]  # this parser takes them for entries
 
 
 def outline(node: Node, depth: int = 0) -> list[str]:

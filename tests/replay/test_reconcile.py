@@ -84,9 +84,19 @@ def test_one_call_id_owns_one_node() -> None:
 
 
 def test_a_call_id_that_names_two_tools_is_reported() -> None:
-    """The first owns it, the second is told."""
-    session = replay(request(0, "c1"), request(1, "c1", name="Other"))
-    assert kinds(session) == [("call-id-reused", 1)]
+    """The first owns it, the second is told; so is one with another input."""
+    session = replay(request(0, "c1"), request(1, "c1", name="Other"), request(2, "c1", step="m2", input={"a": 1}))
+    assert kinds(session) == [("call-id-reused", 2)]
+
+
+def test_a_prompt_that_a_subagent_copies_is_the_same_text() -> None:
+    """There it is read as its task; the row id and the text tell."""
+    session = replay(
+        Prompt(ref=ref(0), id="u1", text=text("one")),
+        Injected(ref=ref(0, "agent-copy"), agent="copy", id="u1", text=text("one"), source="task"),
+    )
+    assert kinds(session) == [("subagent-unlinked", 1), ("repeated", 1)]
+    assert outline(session.tree)[1:3] == ["  turn derived-1", "    prompt one +1"]
 
 
 def test_calls_without_id_never_share_a_node() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from score import at, ref, replay, text, usage
 
-from forensic.model import Accounting, Prompt, Response, Session, Unreadable, Usage
+from forensic.model import Accounting, Finding, Prompt, Response, Session, SubagentStart, Unreadable, Usage
 from forensic.replay.usage import FIELDS
 
 
@@ -61,6 +61,41 @@ def test_rows_without_any_id_count_one_by_one_and_are_named() -> None:
     assert session.usage["idless_records"] == 2
     assert session.usage["certainty"]["level"] == "inferred"
     assert reasons(session.usage) == [("inferred", 2)]
+
+
+def test_copies_of_a_row_without_any_id_of_its_call_count_once() -> None:
+    """The row's own id tells a copy."""
+    session = replay(
+        row(0, usage(None, 5), id="u1"),
+        row(1, usage(None, 5), id="u1"),
+        row(0, usage(None, 5), stream="agent-copy", agent="copy", id="u1"),
+        row(2, usage(None, 7), id="u2"),
+    )
+    assert (session.usage["total"]["output_tokens"], session.usage["total"]["calls"]) == (12, 2)
+    assert session.usage["idless_records"] == 2
+
+
+def test_a_copy_of_an_early_row_does_not_unfinish_a_message() -> None:
+    """History written again stands behind the row with the stop reason."""
+    session = replay(
+        row(0, usage("m", 1, final=False), id="u1"),
+        row(1, usage("m", 9), id="u2"),
+        row(2, usage("m", 1, final=False), id="u1"),
+    )
+    assert session.usage["total"]["certainty"]["level"] == "exact"
+
+
+def test_what_is_known_to_be_missing_makes_a_total_a_bound() -> None:
+    """A gap, or a subagent of whom nothing was found, may have been paid for."""
+    gap = Finding(kind="gap", note="bytes missing")
+    told = (row(0, usage("m", 5)), SubagentStart(ref=ref(1), spawned="a1"))
+    session = replay(*told, findings=[gap])
+    assert session.usage["total"]["output_tokens"] == 5
+    assert session.usage["certainty"]["level"] == "lower_bound"
+    assert [(reason["reason"], reason["count"]) for reason in session.usage["certainty"]["reasons"]] == [
+        ("subagents of whom no row was found", 1),
+        ("gaps in the recording", 1),
+    ]
 
 
 def test_a_message_whose_last_row_has_no_stop_reason_is_a_lower_bound() -> None:

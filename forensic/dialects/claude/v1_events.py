@@ -151,7 +151,7 @@ _HOOK_OUTCOMES: Final = {
 
 def _call_of(attached: Body) -> str | None:
     """The call that a hook ran for; hooks of other events carry an id that is no call's."""
-    return text_or_none(attached.get("toolUseID")) if attached.get("hookEvent") in _OF_A_CALL else None
+    return text_or_none(attached.get("toolUseID")) if native_text(attached.get("hookEvent")) in _OF_A_CALL else None
 
 
 def _hook_run(row: Row, body: Body, keep: Keeper) -> Iterable[Observation]:
@@ -206,7 +206,7 @@ def _queued(prompt: object) -> tuple[str, int]:
         return prompt, 0
     blocks = [mapping(block) for block in sequence(prompt)]
     texts = [native_text(block.get("text")) for block in blocks if block.get("type") == "text"]
-    return "\n".join(texts), sum(block.get("type") in PICTURES for block in blocks)
+    return "\n".join(texts), sum(native_text(block.get("type")) in PICTURES for block in blocks)
 
 
 def _queued_by(attached: Body, fields: Body) -> str | None:

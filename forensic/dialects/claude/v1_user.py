@@ -55,7 +55,7 @@ def read_user(fields: Body, body: Body, keep: Keeper) -> list[Observation]:
     texts: list[str] = []
     images = answers = 0
     for block in blocks_of(content):
-        kind = mapping(block).get("type")
+        kind = text_or_none(mapping(block).get("type"))
         if kind == "tool_result":
             answers += 1
             seen.extend(tool_result(fields, block, body, keep))
