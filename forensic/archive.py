@@ -13,6 +13,7 @@ import secrets
 import shutil
 import stat
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import takewhile
@@ -24,7 +25,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from forensic.bundle import Bundle, open_bundle
-from forensic.errors import Ambiguous, ForensicError, NotInArchive, WriteFailed
+from forensic.errors import Ambiguous, ForensicError, NotInArchive, NotReadable, WriteFailed
 from forensic.model import Finding, Manifest, utc
 from forensic.superset import missing
 
@@ -239,7 +240,23 @@ class Archive:
             _abandon(folder, name)
             os.close(lock)
 
+    @contextlib.contextmanager
+    def sealing(self) -> Iterator[None]:
+        """Hold the archive while a bundle is sealed into it, so that each knows which one it supersedes."""
+        descriptor = os.open(self.root / "work" / "sealing.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            _lock(descriptor)
+            yield
+        finally:
+            os.close(descriptor)
+
     def _paths(self) -> Iterator[Path]:
+        try:
+            os.scandir(self.root).close()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise NotReadable(path=self.root, detail=error.strerror or type(error).__name__) from None
         for folder in _entries(self.root, _FOLDER, stat.S_ISDIR):
             for path in _entries(folder, _BUNDLE, stat.S_ISREG):
                 match = _BUNDLE.fullmatch(path.name)
@@ -376,6 +393,14 @@ def _sweep(folder: Path) -> None:
                     _abandon(folder, lock.name.removesuffix(".lock"))
             finally:
                 os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    if sys.platform == "win32":
+        while not _try_lock(descriptor):
+            time.sleep(0.05)
+    else:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
 def _try_lock(descriptor: int) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from forensic.archive import Archive
-from forensic.bundle import content_id_of, open_bundle, seal
+from forensic.bundle import Bundle, content_id_of, open_bundle, seal
 from forensic.capture.discover import Found, find
 from forensic.capture.named import follows, record, unchanged
 from forensic.errors import Damaged, ForensicError, NewerFormat, WriteFailed
@@ -63,25 +63,43 @@ def capture(  # noqa: PLR0913 -- all but two are asked for by name
 
 
 def _capture(found: Found, archive: Archive, *, verdict: bool) -> Captured:
+    while True:
+        captured = _capture_after(_latest(found, archive), found, archive, verdict=verdict)
+        if captured is not None:
+            return captured
+
+
+def _latest(found: Found, archive: Archive) -> Bundle | None:
+    return archive.newest(found.harness, found.session, lambda manifest: follows(found, manifest))
+
+
+def _capture_after(previous: Bundle | None, found: Found, archive: Archive, *, verdict: bool) -> Captured | None:
+    """Capture a session that stands in the archive so far; None when somebody else sealed more of it meanwhile."""
     findings: list[Finding] = list(found.findings)
-    previous = archive.newest(found.harness, found.session, lambda manifest: follows(found, manifest))
     if previous is not None and unchanged(found, previous.manifest) and not _spoilt(previous.path, previous.content_id):
         return _captured(previous.path, previous.content_id, previous.manifest, "unchanged", findings)
     with archive.workspace() as directory:
         manifest = record(found, directory, previous, report=findings.append)
         content_id = content_id_of(manifest.evidence)
-        target = archive.path_of(found.harness, content_id)
-        if target.exists():
-            spoilt = _spoilt(target, content_id)
-            if spoilt is None:
-                return _captured(target, content_id, manifest, "unchanged", findings)
-            findings.append(_set_apart(target, spoilt))
-        if verdict:
+        if verdict and not archive.path_of(found.harness, content_id).exists():
             findings.extend(_record_verdict(directory))
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        seal(directory, target)
-        state = "superseding" if manifest.supersedes else "sealed"
-        return _captured(target, content_id, manifest, state, findings)
+        with archive.sealing():
+            latest = _latest(found, archive)
+            if (latest and latest.content_id) != (previous and previous.content_id):
+                return None
+            return _seal(directory, archive.path_of(found.harness, content_id), content_id, manifest, findings)
+
+
+def _seal(directory: Path, target: Path, content_id: str, manifest: Manifest, findings: list[Finding]) -> Captured:
+    if target.exists():
+        spoilt = _spoilt(target, content_id)
+        if spoilt is None:
+            return _captured(target, content_id, manifest, "unchanged", findings)
+        findings.append(_set_apart(target, spoilt))
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    seal(directory, target)
+    state = "superseding" if manifest.supersedes else "sealed"
+    return _captured(target, content_id, manifest, state, findings)
 
 
 def _failed(found: Found, error: ForensicError) -> Captured:

@@ -709,3 +709,77 @@ def test_module(root: Path) -> None:
     process = run("--version")
     out, _ = process.communicate(timeout=30)
     assert (process.returncode, out[:9]) == (0, b"forensic ")
+
+
+# --- places that are no files, terminals that are no pages -----------------------------------------------------------
+
+
+def test_force_replaces_no_bundle_and_nothing_special(cli: Cli, source: Path, tmp_path: Path) -> None:
+    """Evidence and devices stay what they are, whoever asks."""
+    bundle = sealed(cli, source)
+    before = bundle.read_bytes()
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    for there, why in ((bundle, "may be a bundle"), (fifo, "is no regular file")):
+        said = cli("replay", bundle, "-o", there, "--force")
+        assert (said.code, said.err) == (2, f"forensic: {there} {why}, and is not replaced\n")
+    assert bundle.read_bytes() == before
+    assert fifo.is_fifo()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["list"]])
+def test_closed_standard_output(home: Path, arguments: list[str]) -> None:
+    """One line, and the code for what cannot be written."""
+    command = f"exec {sys.executable} -m forensic {' '.join(arguments)} >&-"
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (5, "forensic: standard output is closed: there is nowhere to write\n")
+
+
+@pytest.mark.parametrize("columns", ["0", "-5", "x", "1"])
+def test_nonsense_for_a_width(cli: Cli, source: Path, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    """The tree is there all the same."""
+    monkeypatch.setenv("COLUMNS", columns)
+    said = cli("replay", sealed(cli, source))
+    assert said.code == 0
+    assert "Turn 1" in said.out
+
+
+def test_json_cannot_steer_a_terminal(growing: Path, home: Path) -> None:
+    """On a terminal what could is written as escapes, elsewhere the bytes are those of the document."""
+    growing.write_bytes(prompt(1, "a\u009b2Jb\u202ec\u2028d"))
+    assert main(["capture", str(growing)]) == 0
+    command = [sys.executable, "-m", "forensic", "replay", "aaaa", "--format", "json"]
+    plain = subprocess.run(command, capture_output=True, check=True).stdout
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(command, stdout=theirs) as shown:
+        os.close(theirs)
+        told = b""
+        while True:
+            try:
+                piece = os.read(ours, 65536)
+            except OSError:
+                break
+            if not piece:
+                break
+            told += piece
+        assert shown.wait() == 0
+    os.close(ours)
+    assert "\u009b" in plain.decode()
+    assert not set("\u009b\u202e\u2028") & set(told.decode())
+    assert json.loads(told) == json.loads(plain)
+
+
+def test_verify_goes_on_behind_a_name_that_is_none(cli: Cli, source: Path) -> None:
+    """The others are verified; the highest code counts."""
+    bundle = sealed(cli, source)
+    said = cli("verify", bundle, "nope", bundle)
+    assert [line.split("  ")[0].strip() for line in said.out.splitlines() if not line.startswith(" ")] == [
+        "ok", "not found", "ok",
+    ]  # fmt: skip
+    assert said.code == 2
+
+
+def test_an_archive_that_is_none(cli: Cli, growing: Path) -> None:
+    """A file in its place is told, not taken for an empty archive."""
+    said = cli("list", "--archive", growing)
+    assert (said.code, said.err) == (2, f"forensic: cannot read {growing}: Not a directory\n")

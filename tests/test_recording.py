@@ -232,3 +232,25 @@ def test_a_bundle_that_was_destroyed_is_sealed_anew_from_its_session(tmp_path: P
     assert [(finding.kind, finding.problem) for finding in again.findings] == [("damaged-before", True)]
     assert open_recording(bundle).verify().ok
     assert bundle.with_name(f"{bundle.name}.damaged-1").read_bytes() == bytes(20)
+
+
+def test_captures_that_race_leave_one_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who finds that more of the session was sealed meanwhile begins again behind it."""
+    archive = Archive(tmp_path / "archive")
+    path = transcript(tmp_path / "home", "s1", "one")
+    real = named.record
+    raced: list[Captured] = []
+
+    def record_late(found: Any, *rest: Any, **more: Any) -> Any:
+        manifest = real(found, *rest, **more)
+        if not raced:
+            monkeypatch.setattr(intake, "record", real)
+            transcript(tmp_path / "home", "s1", "one", "two")
+            raced.extend(taken(Archive(tmp_path / "archive"), path))
+        return manifest
+
+    monkeypatch.setattr(intake, "record", record_late)
+    (slow,) = taken(archive, path)
+    assert [one.state for one in (*raced, slow)] == ["sealed", "unchanged"]
+    assert slow.rows == 2
+    assert [kept.superseded for kept in Archive(tmp_path / "archive").sessions()] == [False]

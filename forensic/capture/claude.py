@@ -7,6 +7,7 @@ files; such a file tells its session in its rows and nowhere else.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,7 +18,7 @@ from msgspec import Struct
 
 from forensic.capture.found import Candidate, Found, Piece
 from forensic.capture.walk import Report, shown, tree
-from forensic.model import Role
+from forensic.model import Finding, Role
 
 __all__ = ["HARNESS", "assemble", "home_of", "siblings"]
 
@@ -136,9 +137,16 @@ def _place(agents: Sequence[Candidate], groups: Sequence[_Group], report: Report
             meta = agent.path.with_suffix(".meta.json")
             if home is not None and agent.root is not None and not meta.is_symlink() and meta.is_file():
                 host.sides.add(meta)
+        elif home is not None and _is_closed(main := home.with_name(home.name + ".jsonl")):
+            note = f"{shown(agent.path)} belongs to {shown(main)}, which cannot be read: left out"
+            report(Finding(kind="unreadable-file", note=note, problem=True))
         elif not agent.lent:
             orphans[home or agent.path.parent, session].append(agent)
     return [_orphaned(anchor, session, files, report) for (anchor, session), files in orphans.items()]
+
+
+def _is_closed(path: Path) -> bool:
+    return path.is_file() and not os.access(path, os.R_OK)
 
 
 def _named_homes(agents: Sequence[Candidate]) -> dict[Path, str]:

@@ -94,7 +94,7 @@ class _Search:
         except ForensicError as error:
             if root is None:
                 raise
-            self._report(Finding(kind="unreadable-file", note=str(error)))
+            self._report(Finding(kind="unreadable-file", note=str(error), problem=True))
 
     def sessions(self) -> list[Found]:
         """Put the files together."""

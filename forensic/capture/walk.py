@@ -93,7 +93,7 @@ def _entries(folder: Path, report: Report) -> list[os.DirEntry[str]]:
             return sorted(entries, key=lambda entry: entry.name)
     except OSError as error:
         note = f"cannot look into {shown(folder)}: {error.strerror or type(error).__name__}"
-        report(Finding(kind="unreadable-folder", note=note))
+        report(Finding(kind="unreadable-folder", note=note, problem=True))
         return []
 
 

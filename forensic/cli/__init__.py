@@ -15,6 +15,11 @@ _NO_SPACE = ("ENOSPC", "EDQUOT", "EROFS", "EFBIG", "EIO")
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line (``sys.argv`` unless given) and return the exit code."""
     given = sys.argv[1:] if arguments is None else arguments
+    # a stream that was closed before we began is None
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 -- as above, and for the whole run
+    if sys.stdout is None:
+        return _say("standard output is closed: there is nowhere to write", 5)
     try:
         code = _answer(given)
         sys.stdout.flush()

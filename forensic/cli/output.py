@@ -17,7 +17,7 @@ import typer
 
 from forensic.errors import Unusable, WriteFailed
 from forensic.model import Finding
-from forensic.renderers.wording import one_line
+from forensic.renderers.wording import escaped, one_line
 
 __all__ = [
     "Bar",
@@ -38,6 +38,9 @@ _PAGE = 120
 """Columns of a page that is no terminal."""
 
 
+_ZSTD = b"\x28\xb5\x2f\xfd"
+
+
 def line(*parts: str) -> None:
     """One line of cleaned parts, two blanks apart."""
     print(_line(parts))
@@ -54,7 +57,8 @@ def _line(parts: Sequence[str]) -> str:
 
 def json_line(value: object) -> None:
     """One JSON object on one line, written at once."""
-    print(msgspec.json.encode(value, enc_hook=str).decode(), flush=True)
+    text = msgspec.json.encode(value, enc_hook=str).decode()
+    print(escaped(text) if sys.stdout.isatty() else text, flush=True)
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = (), elastic: str = "") -> None:
@@ -131,6 +135,15 @@ def findings(found: Sequence[Finding], about: str = "") -> None:
         line("  !" if one.problem else "  -", f"{one.kind}: {one.note.removeprefix(f'{about}: ')}{where}{times}")
 
 
+def _replaceable(path: Path) -> None:
+    """Raises `Unusable` for what not even --force replaces: no regular file, or somebody's evidence."""
+    if path.is_symlink() or not path.is_file():
+        raise Unusable(detail=f"{path} is no regular file, and is not replaced")
+    with path.open("rb") as there:
+        if there.read(4) == _ZSTD:
+            raise Unusable(detail=f"{path} may be a bundle, and is not replaced")
+
+
 class Bar:
     """Progress that nobody watches."""
 
@@ -175,8 +188,10 @@ def new_file(path: Path, write: Callable[[BinaryIO], None], *, force: bool = Fal
     Raises `Unusable` when it exists and `force` is not given, `WriteFailed` when it cannot be written.
     """
     there = Unusable(detail=f"{path} exists already: name another file, or replace it with --force")
-    if not force and os.path.lexists(path):
-        raise there
+    if os.path.lexists(path):
+        if not force:
+            raise there
+        _replaceable(path)
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:64]}.", dir=path.parent)
     except OSError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -17,8 +17,8 @@ from forensic.model import Finding
 from forensic.recording import Report, open_recording
 from forensic.renderers.wording import count
 
-_REFUSALS = ((NotABundle, "no bundle"), (Damaged, "damaged"), (NewerFormat, "newer"))
-_WORDS = ("ok", "differs", "damaged", "no bundle", "newer")
+_REFUSALS = ((NotABundle, "no bundle"), (Damaged, "damaged"), (NewerFormat, "newer"), (Unusable, "not found"))
+_WORDS = ("ok", "differs", "damaged", "no bundle", "newer", "not found")
 
 EXAMPLE = "  forensic verify\n  forensic verify 9fe1c2\n  forensic verify session.zst --no-verdict --json"
 
@@ -40,12 +40,11 @@ def command(
     Every byte of each BUNDLE is read and checked; then it is replayed and compared with what replay gave at the seal.
     Without any, the whole archive is verified. The exit code is the highest that any of them earns.
     """
-    named = [naming.bundle_path(name, archive) for name in bundles or ()]
-    paths = list(_below(named)) if named else _inside(archive or default_root())
+    paths = list(_below(bundles, archive)) if bundles else list(_inside(archive or default_root()))
     words: Counter[str] = Counter()
     worst = 0
     with output.progress("verifying", counts_bytes=True) as bar:
-        bar.total(sum(path.stat().st_size for path in paths if path.is_file()))
+        bar.total(sum(path.stat().st_size for path in paths if isinstance(path, Path) and path.is_file()))
         for path in paths:
             word, report, code = _verify(path, verdict=not no_verdict, bar=bar)
             worst = max(worst, code)
@@ -60,9 +59,11 @@ def command(
     return worst
 
 
-def _verify(path: Path, *, verdict: bool, bar: output.Bar) -> tuple[str, Report, int]:
+def _verify(path: Path | Unnamed, *, verdict: bool, bar: output.Bar) -> tuple[str, Report, int]:
     """The outcome in a word, the report, the exit code it earns."""
     try:
+        if isinstance(path, Unnamed):
+            raise path.error
         recording = open_recording(path)
         report = recording.verify(verdict=verdict, progress=_scaled(path, recording.bundle.size, bar))
     except ForensicError as error:
@@ -71,7 +72,8 @@ def _verify(path: Path, *, verdict: bool, bar: output.Bar) -> tuple[str, Report,
             raise
         finding = Finding(kind=word.replace(" ", "-"), note=str(error), problem=True)
         damaged = isinstance(error, Damaged)
-        report = Report(bundle=str(path), content_id="", bundle_id=None, ok=False, damaged=damaged, findings=(finding,))
+        name = path.name if isinstance(path, Unnamed) else str(path)
+        report = Report(bundle=name, content_id="", bundle_id=None, ok=False, damaged=damaged, findings=(finding,))
         return word, report, error.exit_code
     if report.damaged:
         return "damaged", report, Damaged.exit_code
@@ -84,15 +86,28 @@ def _scaled(path: Path, size: int, bar: output.Bar) -> Callable[[int], None]:
     return lambda done: bar.step(done * share)
 
 
-def _below(paths: Sequence[Path]) -> Iterator[Path]:
+class Unnamed(NamedTuple):
+    """A name that names no bundle, and why."""
+
+    name: str
+    error: Unusable
+
+
+def _below(names: Sequence[str], archive: Path | None) -> Iterator[Path | Unnamed]:
     """Bundles as they are named, or all that lie below a named folder, in order of their names."""
-    for path in paths:
-        if not path.exists():
-            raise NoSuchPath(path=path)
-        if not path.is_dir() or (path / "manifest.json").exists():
-            yield path
-            continue
-        yield from _inside(path)
+    for name in names:
+        try:
+            path = naming.bundle_path(name, archive)
+            if not path.exists():
+                raise NoSuchPath(path=path)
+            if path.is_dir() and not (path / "manifest.json").exists():
+                yield from _inside(path)
+            else:
+                yield path
+        except Unusable as error:
+            if len(names) == 1:
+                raise
+            yield Unnamed(name, error)
 
 
 def _inside(folder: Path) -> list[Path]:

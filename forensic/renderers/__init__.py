@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import os
+import shutil
 import sys
 from typing import BinaryIO
 
@@ -27,15 +27,31 @@ def render(session: Session, form: str = "tree", out: BinaryIO | None = None, *,
     if form == "json":
         from forensic.renderers import document  # noqa: PLC0415 -- a form costs nothing until it is asked for
 
-        document.write(session, out or sys.stdout.buffer)
+        document.write(session, out or _standard_output())
     elif form == "bindings":
         from forensic.renderers import document  # noqa: PLC0415 -- as above
 
-        (out or sys.stdout.buffer).writelines(document.bindings(session))
+        sink = out or _standard_output()
+        for line in document.bindings(session):
+            sink.write(line)
     elif form in FORMS:
         _show(session, form, out, whole=whole)
     else:
         raise Unusable(detail=f"unknown form {form!r}: known are {', '.join(FORMS)}")
+
+
+class _Screen:
+    """A terminal as a place for JSON: what could steer it is escaped, which JSON allows anywhere in a text."""
+
+    def write(self, data: bytes, /) -> object:
+        """Write the text of `data`, whole characters."""
+        from forensic.renderers.wording import escaped  # noqa: PLC0415 -- as above
+
+        return sys.stdout.write(escaped(data.decode()))
+
+
+def _standard_output() -> BinaryIO | _Screen:
+    return _Screen() if sys.stdout.isatty() else sys.stdout.buffer
 
 
 def _show(session: Session, form: str, out: BinaryIO | None, *, whole: bool) -> None:
@@ -46,8 +62,8 @@ def _show(session: Session, form: str, out: BinaryIO | None, *, whole: bool) -> 
     if page is not None:
         console = Page(file=page, no_color=True, width=_PAGE)
     else:
-        known = sys.stdout.isatty() or "COLUMNS" in os.environ
-        console = Page(width=None if known else _PAGE)
+        # a terminal's own width, or a sensible COLUMNS; zero and nonsense are none
+        console = Page(width=shutil.get_terminal_size((_PAGE, 24)).columns)
     if form == "tree":
         terminal.tree(session, console, whole=whole)
     else:

@@ -27,6 +27,14 @@ _TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9_-]{0,63}>")
 _MARKS = {"lower_bound": "\u2265 ", "inferred": "~ "}
 
 
+_STEERING = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+
+
+def escaped(text: str) -> str:
+    """JSON text with everything that could steer a terminal written as an escape; it means the same."""
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def clean(text: str) -> str:
     """The text with nothing in it that could move a cursor, turn a line around or hide; line feeds stay."""
     if text.isascii() and text.isprintable():

@@ -391,8 +391,8 @@ def test_unreadable_folders_are_told_and_passed_over(lay: Lay, monkeypatch: pyte
     told: list[Finding] = []
     assert [found.session for found in find([root], report=told.append)] == ["s1"]
     assert told == [
-        Finding(kind="unreadable-folder", note=f"cannot look into {root}/b: Permission denied"),
-        Finding(kind="unreadable-file", note=f"cannot read {root}/c/s3.jsonl: Permission denied"),
+        Finding(kind="unreadable-folder", note=f"cannot look into {root}/b: Permission denied", problem=True),
+        Finding(kind="unreadable-file", note=f"cannot read {root}/c/s3.jsonl: Permission denied", problem=True),
     ]
     with pytest.raises(NotReadable, match=r"Permission denied$"):
         find([root / "c/s3.jsonl"])
@@ -444,3 +444,16 @@ def test_pieces_are_plain_values() -> None:
     """Two equal ones are equal."""
     piece = Piece(path=Path("/a"), stream="main", role=Role.MAIN, native_id="s", found_by="walk")
     assert Found(harness="claude", session="s", pieces=(piece,)).main == piece
+
+
+def test_subagents_of_a_main_file_that_cannot_be_read_are_left_out(lay: Lay, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alone they would be a second session of that id; what is missing is a problem."""
+    root = lay({"p/s1.jsonl": row("s1"), "p/s1/subagents/agent-a1.jsonl": row("s1", agentId="a1")})
+    main = root / "p/s1.jsonl"
+    refuse(monkeypatch, "open", main)
+    real = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != main and real(path, mode))
+    told: list[Finding] = []
+    with pytest.raises(NoSession):
+        find([root], report=told.append)
+    assert [(finding.kind, finding.problem) for finding in told] == [("unreadable-file", True)] * 2
