@@ -80,25 +80,32 @@ def reconcile(observations: Sequence[Observation], session: str) -> Placed:
     """Place every observation of one session, given in recorded order, copies inside progress rows included."""
     house = _House(session)
     house.know_rows(observations)
-    turns: list[str | None] = []
     late: tuple[list[int], list[int], list[int]] = ([], [], [])
+    turns: dict[int, str | None] = {}
     for number, (seen, turn) in enumerate(house.turns.track(observations)):
-        turns.append(turn)
         if seen.usage is not None:
             house.turn_of[number] = turn
             house.told.add(seen.step)
-        if seen.via is not None:
-            late[2].append(number)
-        elif seen.agent == PLACEHOLDER:
-            late[1].append(number)
-        elif type(seen) in _JOINS:
-            late[0].append(number)
-        else:
+        rank = _rank(seen)
+        if rank is None:
             house.place(number, seen, turn)
+        else:
+            late[rank].append(number)
+            turns[number] = turn
     for numbers in late:
         for number in numbers:
             house.place(number, observations[number], turns[number])
+    del turns, late
     return house.finish()
+
+
+def _rank(seen: Observation) -> int | None:
+    """When it can be placed: at once, or behind everything that it may join."""
+    if seen.via is not None:
+        return 2
+    if seen.agent == PLACEHOLDER:
+        return 1
+    return 0 if type(seen) in _JOINS else None
 
 
 class _House:
@@ -393,7 +400,7 @@ class _House:
             self.findings["repeated", note] = Finding(
                 kind="repeated", note=note, ref=min(self.repeated), count=len(self.repeated)
             )
-        return Placed(
+        placed = Placed(
             root=root,
             aside=[seen for _, seen in sorted(self.laid_aside, key=lambda item: item[0])],
             findings=list(self.findings.values()),
@@ -407,6 +414,9 @@ class _House:
             subagents=len(self.subagents.known),
             rowless=sum(not agent.seen for agent in self.subagents.known.values()),
         )
+        # it holds on to this house, and this house to it: without a cut only the collector would free the indexes
+        del self.subagents
+        return placed
 
     def _owner_of(self, call: Node) -> tuple[str | None, str | None]:
         """Agent and turn of a call: a message stands where its first piece does, and its calls with it."""

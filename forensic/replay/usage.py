@@ -9,6 +9,7 @@ the same slot.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from sys import intern
 from typing import Any
 
 from msgspec import Struct
@@ -144,7 +145,7 @@ def _take(slot: _Slot, item: Seen, usage: Usage, *, copied: bool) -> int:
     slot.unusable |= bool(usage.unusable)
     slot.model = slot.model or usage.model
     if slot.day is None and row.at is not None:
-        slot.day = row.at.date().isoformat()
+        slot.day = intern(row.at.date().isoformat())
     if slot.agent is None or (slot.agent == PLACEHOLDER and row.agent):
         slot.agent = row.agent or MAIN
     slot.turn = slot.turn or item.turn
