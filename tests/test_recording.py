@@ -254,3 +254,25 @@ def test_captures_that_race_leave_one_chain(tmp_path: Path, monkeypatch: pytest.
     assert [one.state for one in (*raced, slow)] == ["sealed", "unchanged"]
     assert slow.rows == 2
     assert [kept.superseded for kept in Archive(tmp_path / "archive").sessions()] == [False]
+
+
+def test_a_large_recording_is_verified_without_building_its_tree(
+    unpacked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The digest that must hold for ever is compared, in bounded memory; the other is told not to be."""
+    recording = sealed(unpacked)
+    monkeypatch.setattr(house, "LARGE", 10)
+    monkeypatch.setattr(house, "play", None)
+    report = recording.verify()
+    assert (report.ok, kinds(report)) == (True, [("document-not-compared", False)])
+    judge_as(unpacked, observations_sha256="0" * 64)
+
+
+def judge_as(place: Path, **changes: Any) -> None:
+    """Give a sealed recording another verdict, and find that out without a tree."""
+    raw = json.loads((place / "recorded.json").read_bytes()) | changes
+    (place / "recorded.json").write_bytes(canonical(raw) + b"\n")
+    target = place.parent / "other.zst"
+    seal(place, target)
+    found = kinds(open_recording(target).verify())
+    assert found == [("observations-differ", True), ("document-not-compared", False)]

@@ -14,7 +14,7 @@ from forensic.replay.reconcile import Placed, reconcile
 from forensic.replay.summary import RowCount, summarize
 from forensic.replay.usage import Seen, aggregate
 
-__all__ = ["REPLAY_VERSION", "Reads", "play"]
+__all__ = ["REPLAY_VERSION", "Reads", "digest", "play"]
 
 REPLAY_VERSION = 1
 """Raised with every change of meaning in turns, reconcile, usage or summary."""
@@ -37,6 +37,38 @@ class Reads(Protocol):
         """All that one entry says; never empty, never an exception."""
 
 
+class _Digest:
+    """The SHA-256 over one JSON line an observation, a batch at a time."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self._encode = msgspec.json.Encoder().encode_lines
+        self._held: list[Observation] = []
+        self.count = 0
+
+    def add(self, seen: list[Observation]) -> None:
+        """The observations of the next entry."""
+        self.count += len(seen)
+        self._held += seen
+        if len(self._held) >= _BATCH:
+            self._hash.update(self._encode(self._held))
+            self._held = []
+
+    def hexdigest(self) -> str:
+        """The digest of all so far."""
+        self._hash.update(self._encode(self._held))
+        self._held = []
+        return self._hash.hexdigest()
+
+
+def digest(entries: Iterable[Entry], parser: Reads) -> tuple[int, str]:
+    """How many observations a parser makes, and their digest: all of a verdict that needs no tree and no memory."""
+    made = _Digest()
+    for entry in entries:
+        made.add(parser.observe(entry))
+    return made.count, made.hexdigest()
+
+
 def play(  # noqa: PLR0913 -- what stands in the head of a session document, by name
     entries: Iterable[Entry],
     parser: Reads,
@@ -52,14 +84,12 @@ def play(  # noqa: PLR0913 -- what stands in the head of a session document, by 
     """Replay one session.
 
     `findings` are known beforehand (about the manifest, say) and stand first; `remarks` go along for people to read and
-    into no document. The digest over all observations is
-    made only of folded ones, so that it depends on bundle and parser alone.
+    into no document. The digest over all observations is made only of folded ones, so that it depends on bundle and
+    parser alone.
     """
     rows = RowCount()
     observations: list[Observation] = []
-    digest = hashlib.sha256()
-    encoder = msgspec.json.Encoder()
-    hashed = 0
+    made = _Digest()
     usage_before: Usage | None = None
     for entry in entries:
         seen = parser.observe(entry, keep)
@@ -72,10 +102,7 @@ def play(  # noqa: PLR0913 -- what stands in the head of a session document, by 
                     force_setattr(one, "usage", usage_before)
                 usage_before = one.usage
         observations.extend(seen)
-        if len(observations) - hashed >= _BATCH:
-            digest.update(encoder.encode_lines(observations[hashed:]))
-            hashed = len(observations)
-    digest.update(encoder.encode_lines(observations[hashed:]))
+        made.add(seen)
     placed = reconcile(observations, session)
     known = list(findings)
     missing = {
@@ -100,7 +127,7 @@ def play(  # noqa: PLR0913 -- what stands in the head of a session document, by 
         findings=[*known, *placed.findings],
         remarks=list(remarks),
         observations=len(observations),
-        observations_sha256=digest.hexdigest() if keep is FOLDED else "",
+        observations_sha256=made.hexdigest() if keep is FOLDED else "",
     )
 
 
