@@ -7,7 +7,7 @@ subagents are hung under the call that an identifier ties them to once everythin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -17,7 +17,6 @@ from forensic.model import (
     Basis,
     Finding,
     HookRun,
-    Injected,
     Mended,
     Node,
     Observation,
@@ -42,6 +41,7 @@ from forensic.model import (
     Unmodelled,
     Unreadable,
 )
+from forensic.replay.copies import Copies
 from forensic.replay.pieces import gist, kind_of, moments, ordered
 from forensic.replay.subagents import PLACEHOLDER, Subagents
 from forensic.replay.turns import Turns
@@ -78,8 +78,7 @@ class _Step(Struct):
 
 def reconcile(observations: Sequence[Observation], session: str) -> Placed:
     """Place every observation of one session, given in recorded order, copies inside progress rows included."""
-    house = _House(session)
-    house.know_rows(observations)
+    house = _House(session, Copies(observations))
     late: tuple[list[int], list[int], list[int]] = ([], [], [])
     turns: dict[int, str | None] = {}
     for number, (seen, turn) in enumerate(house.turns.track(observations)):
@@ -111,8 +110,9 @@ def _rank(seen: Observation) -> int | None:
 class _House:
     """The tree while it is being built."""
 
-    def __init__(self, session: str) -> None:
+    def __init__(self, session: str, copies: Copies) -> None:
         self.session = session
+        self.copies = copies
         self.turns = Turns()
         self.turn_of: dict[int, str | None] = {}
         self.before: list[Node] = []
@@ -123,36 +123,12 @@ class _House:
         self.calls: dict[str, Node] = {}
         self.call_nodes: list[Node] = []
         self.loose_calls: dict[int, tuple[str | None, str | None]] = {}
-        self.first_row: dict[str, Ref] = {}
-        self.copied: set[str] = set()
-        self.made: dict[tuple[str, type[Observation], str | None], Node] = {}
-        self.repeated: set[Ref] = set()
         self.prompts: dict[tuple[str | None, str], Node] = {}
         self.number = 0
         self.laid_aside: list[tuple[int, Observation]] = []
         self.findings: dict[tuple[str, str], Finding] = {}
         self.titles: list[Title] = []
         self.first_prompt: Prompt | None = None
-
-    def know_rows(self, observations: Iterable[Observation]) -> None:
-        """Find out where each row id stands first, and which stand more than once.
-
-        A row of its own comes before any copy inside another row, wherever the two stand.
-        """
-        copies = []
-        for seen in observations:
-            if seen.id is not None:
-                if seen.via is None:
-                    self._know_row(seen.id, seen.ref)
-                else:
-                    copies.append(seen)
-        for seen in copies:
-            self._know_row(seen.id or "", seen.ref)
-
-    def _know_row(self, row: str, ref: Ref) -> None:
-        first = self.first_row.setdefault(row, ref)
-        if first is not ref and first != ref:
-            self.copied.add(row)
 
     # --- placing -----------------------------------------------------------------------------------------------------
 
@@ -161,7 +137,7 @@ class _House:
         self.number = number
         if seen.agent is not None:
             self.subagents.of(seen.agent).seen = True
-        if seen.id in self.copied and self._is_copy(seen) and self._joins_first(seen):
+        if self.copies.is_copy(seen) and self._joins_first(seen):
             return
         handler = _HANDLERS.get(type(seen))
         if handler is not None:
@@ -172,7 +148,7 @@ class _House:
     def own(self, seen: Observation, turn: str | None) -> Node:
         """A node of its own, among the pieces of its agent's turn."""
         node = Node(seen=seen)
-        self._remember(seen, node)
+        self.copies.remember(seen, node)
         self._container(seen.agent, turn).append(node)
         return node
 
@@ -184,7 +160,7 @@ class _House:
         if self._told_already(step, seen):
             return step.node
         node = Node(seen=seen)
-        self._remember(seen, node)
+        self.copies.remember(seen, node)
         step.node.add(node)
         if step.pieces is not None:
             step.pieces.setdefault((type(seen), gist(seen)), node)
@@ -211,11 +187,6 @@ class _House:
         """Keep an observation out of the tree."""
         self.laid_aside.append((self.number, seen))
 
-    def repeat(self, seen: Observation) -> None:
-        """Count a row that stood in the recording before; a copy inside another row is no row."""
-        if seen.via is None:
-            self.repeated.add(seen.ref)
-
     def find(self, kind: str, note: str, ref: Ref | None, *, problem: bool = False) -> None:
         """Report trouble; the same trouble again is counted, with the first place named."""
         known = self.findings.get((kind, note))
@@ -229,28 +200,17 @@ class _House:
             return self.subagents.of(agent).items
         return self.before if turn is None else self.in_turn.setdefault(turn, [])
 
-    def _remember(self, seen: Observation, node: Node) -> None:
-        if seen.id is not None and seen.id in self.copied:
-            self.made.setdefault((seen.id, type(seen), gist(seen)), node)
-
     # --- copies of a row ---------------------------------------------------------------------------------------------
 
-    def _is_copy(self, seen: Observation) -> bool:
-        return self.first_row[seen.id or ""] != seen.ref
-
     def _joins_first(self, seen: Observation) -> bool:
-        """Whether the row stood somewhere before: then this is evidence of what it made there."""
-        row, kind, what = seen.id or "", type(seen), gist(seen)
-        node = self.made.get((row, kind, what)) or self.made.get((row, _KIN.get(kind, kind), what))
+        """Whether a copy is evidence of what the first one made; else it takes the way of every observation."""
+        node = self.copies.first(seen)
         if node is not None:
             self.prove(node, seen, Basis.EXACT, "id")
-            self.repeat(seen)
+            self.copies.count(seen)
             return True
-        if type(seen) in _NODELESS:
-            self.repeat(seen)
-            return False
-        if type(seen) in _JOINS:
-            self.repeat(seen)
+        if type(seen) in _NODELESS or type(seen) in _JOINS:
+            self.copies.count(seen)
             return False
         self.find("row-id-reused", "a row id stands on rows that differ; each is kept as its own", seen.ref)
         return False
@@ -315,14 +275,14 @@ class _House:
             self.own(seen, turn)
             self.find("result-without-call", "a tool result names a call that no row made", seen.ref)
             return
-        self._remember(seen, node)
+        self.copies.remember(seen, node)
         self.prove(node, seen, Basis.EXACT, "call")
         if node.outcome is None:
             node.outcome = _outcome(node.seen, seen)
-        elif seen.id is None or self.first_row[seen.id] == seen.ref:
-            self.find("second-result", "a call has more than one result; the first one is shown", seen.ref)
+        elif self.copies.is_copy(seen):
+            self.copies.count(seen)
         else:
-            self.repeat(seen)
+            self.find("second-result", "a call has more than one result; the first one is shown", seen.ref)
 
     def sign_of_call(self, seen: Progress | SetAside, turn: str | None) -> None:
         """Progress and spilled files prove their call and make no node."""
@@ -338,12 +298,12 @@ class _House:
         if node is None:
             self.own(seen, turn)
             return
-        child = self.made.get((seen.id or "", type(seen), seen.call))
-        if child is not None and child.seen.ref != seen.ref:
+        child = self.copies.first(seen)
+        if child is not None:
             self.prove(child, seen, Basis.EXACT, "id")
             return
         child = Node(seen=seen)
-        self._remember(seen, child)
+        self.copies.remember(seen, child)
         node.add(child)
 
     def skill(self, seen: Skill, turn: str | None) -> None:
@@ -395,10 +355,11 @@ class _House:
         for node in self.call_nodes:
             if node.outcome is None:
                 node.outcome = Outcome(outcome="no_result")
-        if self.repeated:
+        repeated = self.copies.repeated
+        if repeated:
             note = "rows that stand in the recording more than once, each counted once"
             self.findings["repeated", note] = Finding(
-                kind="repeated", note=note, ref=min(self.repeated), count=len(self.repeated)
+                kind="repeated", note=note, ref=min(repeated), count=len(repeated)
             )
         placed = Placed(
             root=root,
@@ -410,7 +371,7 @@ class _House:
             calls=self.call_nodes,
             steps=len(self.steps),
             without_usage=len(self.steps.keys() - self.told),
-            repeated=len(self.repeated),
+            repeated=len(repeated),
             subagents=len(self.subagents.known),
             rowless=sum(not agent.seen for agent in self.subagents.known.values()),
         )
@@ -431,7 +392,7 @@ class _House:
 
         A title that names a row of another session as its place belongs to that one.
         """
-        own = [title for title in self.titles if title.leaf is None or title.leaf in self.first_row]
+        own = [title for title in self.titles if title.leaf is None or self.copies.known(title.leaf)]
         by_hand = [title for title in own if title.source == "custom"]
         titled = by_hand or own
         if titled:
@@ -490,7 +451,5 @@ _HANDLERS: dict[type[Observation], _Handler] = {
     Accounting: _House.lay_aside,
 }
 _NODELESS = frozenset({Progress, SetAside, Skill, SubagentStart, Title, Mended, Unreadable, Unmodelled, Accounting})
-_KIN: dict[type[Observation], type[Observation]] = {Prompt: Injected, Injected: Prompt}
-"""A text in the user's role may be one thing in the main stream and another in a subagent's copy of it."""
 _JOINS = frozenset({ToolResult, Progress, SetAside, Permission, HookRun, Skill})
 """Kinds that join a call by its id: placed once all calls are known."""
