@@ -40,6 +40,10 @@ Report = Callable[[Finding], None]
 
 _FOLDER: Final = re.compile(r"[0-9a-f]{2}")
 _BUNDLE: Final = re.compile(r"([a-z0-9_]+)-([0-9a-f]{16})\.zst")
+_APART: Final = re.compile(r"[a-z0-9_]+-[0-9a-f]{16}\.zst\.damaged-[0-9]+")
+_HALF_SEALED: Final = re.compile(r"\.sealing-.+")
+_SETTLED_NS: Final = 2_000_000_000
+"""Clocks of file systems are coarse: a folder changed so lately may change again under the same time."""
 _ENOUGH: Final = 8
 """Characters of a content id that name a bundle which cannot say itself what it is."""
 
@@ -110,6 +114,8 @@ class Archive:
         self.root = root
         self._verdicts = verdicts
         self._known: dict[Path, Kept] = {}
+        self._listed: dict[Path, tuple[int, list[Path]]] = {}
+        self._swept = False
 
     def path_of(self, harness: str, content_id: str) -> Path:
         """Where the bundle with this content is, or would be."""
@@ -137,14 +143,19 @@ class Archive:
     def sessions(self, report: Report = lambda _: None) -> list[Kept]:
         """All bundles, superseded ones marked, in the order in which their captures began."""
         bundles = list(self.bundles(report))
+        for path in self._apart():
+            note = f"{path}: damaged and set apart: salvage reads what is left of it, forget removes it"
+            report(Finding(kind="damaged-bundle", note=note, problem=True))
         old = {content_id for bundle in bundles for content_id in bundle.supersedes}
         marked = [replace(bundle, superseded=bundle.content_id in old) for bundle in bundles]
         return sorted(marked, key=lambda bundle: (bundle.started, bundle.content_id))
 
     def newest(self, harness: str, session: str, accept: Callable[[Manifest], bool] = lambda _: True) -> Bundle | None:
         """The newest bundle of a session that none supersedes and that `accept` takes for it; None without."""
-        for bundle in reversed(self.sessions()):
-            if (bundle.harness, bundle.session, bundle.superseded) == (harness, session, False):
+        same = [bundle for bundle in self.bundles() if (bundle.harness, bundle.session) == (harness, session)]
+        old = {content_id for bundle in same for content_id in bundle.supersedes}
+        for bundle in sorted(same, key=lambda one: (one.started, one.content_id), reverse=True):
+            if bundle.content_id not in old:
                 with contextlib.suppress(ForensicError, OSError):
                     opened = open_bundle(bundle.path)
                     if accept(opened.manifest):
@@ -176,8 +187,8 @@ class Archive:
         """
         readable = {bundle.path for bundle in self.bundles()}
         fitting = []
-        for path in self._paths():
-            harness, beginning = path.stem.rsplit("-", 1)
+        for path in (*self._paths(), *self._apart()):
+            harness, beginning = path.name.partition(".")[0].rsplit("-", 1)
             if len(name) >= _ENOUGH and path not in readable and beginning[: len(name)] == name[: len(beginning)]:
                 size = path.stat().st_size
                 fitting.append(Broken(path=path, harness=harness, beginning=beginning, size=size))
@@ -191,6 +202,34 @@ class Archive:
         one_each = {(bundle.harness, bundle.session): bundle for bundle in fitting}
         self._only(session, list(one_each.values()), lambda bundle: f"{bundle.harness} {bundle.session}")
         return fitting
+
+    def apart(self, bundles: Sequence[Kept]) -> list[Path]:
+        """Files that were set apart as damaged and are of the same session as these bundles, as far as can be told."""
+        ids = {(bundle.harness, bundle.content_id[:16]) for bundle in bundles}
+        sessions = {(bundle.harness, bundle.session) for bundle in bundles}
+        found = []
+        for path in self._apart():
+            harness, beginning = path.name.partition(".")[0].rsplit("-", 1)
+            told = None
+            with contextlib.suppress(ForensicError, OSError):
+                manifest = open_bundle(path).manifest
+                told = (manifest.harness, manifest.session)
+            if (harness, beginning) in ids or told in sessions:
+                found.append(path)
+        return found
+
+    def set_apart(self, bundle: Path) -> Path:
+        """Give a damaged bundle another name, so that its session can be sealed anew. Raises `WriteFailed`."""
+        number = 1
+        while (apart := bundle.with_name(f"{bundle.name}.damaged-{number}")).exists():
+            number += 1
+        try:
+            bundle.rename(apart)
+            _sync(bundle.parent)
+        except OSError as error:
+            raise WriteFailed(path=apart, detail=error.strerror or type(error).__name__) from None
+        self._known.pop(bundle, None)
+        return apart
 
     def drop(self, bundles: Iterable[Path]) -> None:
         """Delete bundles for good. Raises `WriteFailed`."""
@@ -243,12 +282,34 @@ class Archive:
     @contextlib.contextmanager
     def sealing(self) -> Iterator[None]:
         """Hold the archive while a bundle is sealed into it, so that each knows which one it supersedes."""
-        descriptor = os.open(self.root / "work" / "sealing.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+        try:
+            _make(self.root / "work")
+            descriptor = os.open(self.root / "work" / "sealing.lock", flags, 0o600)
+        except OSError as error:
+            raise WriteFailed(path=self.root, detail=error.strerror or type(error).__name__) from None
         try:
             _lock(descriptor)
+            self._sweep_half_sealed()
             yield
         finally:
             os.close(descriptor)
+
+    def _sweep_half_sealed(self) -> None:
+        """Once: what processes that died while they sealed have left. Only who holds the lock seals."""
+        if not self._swept:
+            self._swept = True
+            for folder in _entries(self.root, _FOLDER, stat.S_ISDIR):
+                for path in _entries(folder, _HALF_SEALED, stat.S_ISREG):
+                    with contextlib.suppress(OSError):
+                        path.unlink()
+
+    def _apart(self) -> list[Path]:
+        return [
+            path
+            for folder in _entries(self.root, _FOLDER, stat.S_ISDIR)
+            for path in _entries(folder, _APART, stat.S_ISREG)
+        ]
 
     def _paths(self) -> Iterator[Path]:
         try:
@@ -258,10 +319,20 @@ class Archive:
         except OSError as error:
             raise NotReadable(path=self.root, detail=error.strerror or type(error).__name__) from None
         for folder in _entries(self.root, _FOLDER, stat.S_ISDIR):
-            for path in _entries(folder, _BUNDLE, stat.S_ISREG):
-                match = _BUNDLE.fullmatch(path.name)
-                if match is not None and match[2].startswith(folder.name):
-                    yield path
+            yield from self._bundles_in(folder)
+
+    def _bundles_in(self, folder: Path) -> list[Path]:
+        """Bundles of one folder. A folder that has long been as it was is not listed again."""
+        changed, now = folder.stat().st_mtime_ns, time.time_ns()
+        known = self._listed.get(folder)
+        if known is None or known[0] != changed or now - changed < _SETTLED_NS:
+            paths = [
+                path
+                for path in _entries(folder, _BUNDLE, stat.S_ISREG)
+                if path.stem.rsplit("-", 1)[1].startswith(folder.name)
+            ]
+            known = self._listed[folder] = (changed, paths)
+        return known[1]
 
     def _only(self, name: str, fitting: Sequence[Kept], say: Callable[[Kept], str]) -> Kept:
         if not fitting:

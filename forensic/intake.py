@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count
 from pathlib import Path
 
 from msgspec import Struct
@@ -63,8 +62,9 @@ def capture(  # noqa: PLR0913 -- all but two are asked for by name
 
 
 def _capture(found: Found, archive: Archive, *, verdict: bool) -> Captured:
+    findings: list[Finding] = []
     while True:
-        captured = _capture_after(_latest(found, archive), found, archive, verdict=verdict)
+        captured = _capture_after(_latest(found, archive), found, archive, findings, verdict=verdict)
         if captured is not None:
             return captured
 
@@ -73,33 +73,52 @@ def _latest(found: Found, archive: Archive) -> Bundle | None:
     return archive.newest(found.harness, found.session, lambda manifest: follows(found, manifest))
 
 
-def _capture_after(previous: Bundle | None, found: Found, archive: Archive, *, verdict: bool) -> Captured | None:
-    """Capture a session that stands in the archive so far; None when somebody else sealed more of it meanwhile."""
-    findings: list[Finding] = list(found.findings)
-    if previous is not None and unchanged(found, previous.manifest) and not _spoilt(previous.path, previous.content_id):
-        return _captured(previous.path, previous.content_id, previous.manifest, "unchanged", findings)
+def _capture_after(
+    previous: Bundle | None, found: Found, archive: Archive, apart: list[Finding], *, verdict: bool
+) -> Captured | None:
+    """Capture a session that stands in the archive so far.
+
+    None when it must be begun again: somebody else sealed more of it meanwhile, or what there was is damaged and was
+    set apart (told in `apart`), so that the bundle before it is the one to go on from.
+    """
+    findings = [*found.findings, *apart]
+    if previous is not None:
+        if _set_apart(archive, previous.path, previous.content_id, apart):
+            return None
+        if unchanged(found, previous.manifest):
+            return _captured(previous.path, previous.content_id, previous.manifest, "unchanged", findings)
     with archive.workspace() as directory:
         manifest = record(found, directory, previous, report=findings.append)
         content_id = content_id_of(manifest.evidence)
-        if verdict and not archive.path_of(found.harness, content_id).exists():
+        target = archive.path_of(found.harness, content_id)
+        if target.exists():
+            if _set_apart(archive, target, content_id, apart):
+                return None
+            return _captured(target, content_id, manifest, "unchanged", findings)
+        if verdict:
             findings.extend(_record_verdict(directory))
         with archive.sealing():
             latest = _latest(found, archive)
             if (latest and latest.content_id) != (previous and previous.content_id):
                 return None
-            return _seal(directory, archive.path_of(found.harness, content_id), content_id, manifest, findings)
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            seal(directory, target)
+        return _captured(target, content_id, manifest, "superseding" if manifest.supersedes else "sealed", findings)
 
 
-def _seal(directory: Path, target: Path, content_id: str, manifest: Manifest, findings: list[Finding]) -> Captured:
-    if target.exists():
-        spoilt = _spoilt(target, content_id)
+def _set_apart(archive: Archive, bundle: Path, content_id: str, apart: list[Finding]) -> bool:
+    """Whether the bundle is not what it should be, and now has another name."""
+    if bundle.exists() and _spoilt(bundle, content_id) is None:
+        return False
+    with archive.sealing():
+        # once more, with nobody else at work on it
+        spoilt = _spoilt(bundle, content_id) if bundle.exists() else None
         if spoilt is None:
-            return _captured(target, content_id, manifest, "unchanged", findings)
-        findings.append(_set_apart(target, spoilt))
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    seal(directory, target)
-    state = "superseding" if manifest.supersedes else "sealed"
-    return _captured(target, content_id, manifest, state, findings)
+            return not bundle.exists()
+        name = archive.set_apart(bundle).name
+    note = f"a bundle of this session was damaged ({spoilt}); it is now {name}, and the session is sealed anew"
+    apart.append(Finding(kind="damaged-before", note=note, problem=True))
+    return True
 
 
 def _failed(found: Found, error: ForensicError) -> Captured:
@@ -135,20 +154,6 @@ def _spoilt(target: Path, content_id: str) -> str | None:
     except (Damaged, NewerFormat) as error:
         return str(error)
     return None if bundle.content_id == content_id else f"{target}: it holds {bundle.content_id[:16]}"
-
-
-def _set_apart(target: Path, reason: str) -> Finding:
-    """Give a spoilt bundle another name, so that the session can be sealed anew; raises `WriteFailed`."""
-    for number in count(1):
-        apart = target.with_name(f"{target.name}.damaged-{number}")
-        if not apart.exists():
-            break
-    try:
-        target.rename(apart)
-    except OSError as error:
-        raise WriteFailed(path=apart, detail=error.strerror or type(error).__name__) from None
-    note = f"a bundle of this session was damaged ({reason}); it is now {apart.name}, and the session is sealed anew"
-    return Finding(kind="damaged-before", note=note, problem=True)
 
 
 def _record_verdict(directory: Path) -> tuple[Finding, ...]:

@@ -219,19 +219,80 @@ def test_a_session_that_cannot_be_captured_does_not_stop_the_others(
     assert states == {"s1": "failed", "s2": "sealed"}
 
 
-def test_a_bundle_that_was_destroyed_is_sealed_anew_from_its_session(tmp_path: Path) -> None:
-    """The spoilt file is kept under another name, and it is told."""
-    archive = Archive(tmp_path / "archive")
+def spoil(bundle: str, *, manifest: bool) -> Path:
+    """Flip a bit of a sealed bundle: in its manifest, or behind it, so that the manifest still reads."""
+    path = Path(bundle)
+    raw = bytearray(path.read_bytes())
+    raw[40 if manifest else -200] ^= 1
+    path.chmod(0o600)
+    path.write_bytes(raw)
+    return path
+
+
+@pytest.mark.parametrize("manifest", [True, False])
+def test_a_damaged_bundle_is_set_apart_and_sealed_anew(tmp_path: Path, *, manifest: bool) -> None:
+    """With its verdict, under the old name; the spoilt file is kept, and told."""
+    root = tmp_path / "archive"
     path = transcript(tmp_path / "home", "s1", "one")
-    (first,) = taken(archive, path)
-    bundle = Path(first.bundle)
-    bundle.chmod(0o600)
-    bundle.write_bytes(bytes(20))
-    (again,) = taken(Archive(tmp_path / "archive"), path)
+    (first,) = taken(Archive(root), path)
+    bundle = spoil(first.bundle, manifest=manifest)
+    before = bundle.read_bytes()
+    (again,) = taken(Archive(root), path)
     assert (again.state, again.bundle) == ("sealed", first.bundle)
     assert [(finding.kind, finding.problem) for finding in again.findings] == [("damaged-before", True)]
-    assert open_recording(bundle).verify().ok
-    assert bundle.with_name(f"{bundle.name}.damaged-1").read_bytes() == bytes(20)
+    assert open_recording(bundle).verify().findings == ()
+    assert bundle.with_name(f"{bundle.name}.damaged-1").read_bytes() == before
+    assert taken(Archive(root), path)[0].state == "unchanged"
+
+
+def test_the_chain_goes_on_behind_a_damaged_bundle(tmp_path: Path) -> None:
+    """The bundle before it is superseded by what is sealed now, whether the source has grown or not."""
+    root = tmp_path / "archive"
+    transcript(tmp_path / "home", "s1", "one")
+    (first,) = taken(Archive(root), tmp_path / "home")
+    transcript(tmp_path / "home", "s1", "one", "two")
+    (second,) = taken(Archive(root), tmp_path / "home")
+    spoil(second.bundle, manifest=False)
+    (mended,) = taken(Archive(root), tmp_path / "home")
+    assert (mended.state, mended.content_id, mended.supersedes) == (
+        "superseding", second.content_id, (first.content_id,),
+    )  # fmt: skip
+    spoil(mended.bundle, manifest=False)
+    transcript(tmp_path / "home", "s1", "one", "two", "three")
+    (third,) = taken(Archive(root), tmp_path / "home")
+    assert (third.state, third.rows, third.supersedes) == ("superseding", 3, (first.content_id,))
+    current = [kept.content_id for kept in Archive(root).sessions() if not kept.superseded]
+    assert current == [third.content_id]
+
+
+def test_forgetting_a_session_takes_along_what_was_set_apart(tmp_path: Path) -> None:
+    """Nothing of it stays behind, readable or not; other sessions stay."""
+    root = tmp_path / "archive"
+    for name in ("s1", "s2"):
+        path = transcript(tmp_path / "home", name, "one")
+        (first,) = taken(Archive(root), path)
+        spoil(first.bundle, manifest=name == "s1")
+        taken(Archive(root), path)
+    archive = Archive(root)
+    told: list[Any] = []
+    archive.sessions(told.append)
+    assert [finding.kind for finding in told] == ["damaged-bundle"] * 2
+    assert len(archive.apart(archive.forgettable("s1"))) == 1
+    assert len(archive.apart(archive.forgettable("s2"))) == 1
+    bundles = archive.forgettable("s1")
+    archive.drop([*(kept.path for kept in bundles), *archive.apart(bundles)])
+    assert sorted(path.name.partition(".")[2] for path in root.glob("??/*")) == ["zst", "zst.damaged-1"]
+
+
+def test_what_a_killed_process_half_sealed_is_swept(tmp_path: Path) -> None:
+    """The next one to seal takes it away, and nothing else."""
+    root = tmp_path / "archive"
+    (first,) = taken(Archive(root), transcript(tmp_path / "home", "s1", "one"))
+    left = Path(first.bundle).with_name(".sealing-abcd")
+    left.write_bytes(b"half")
+    taken(Archive(root), transcript(tmp_path / "home", "s2", "two"))
+    assert not left.exists()
+    assert Path(first.bundle).exists()
 
 
 def test_captures_that_race_leave_one_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,12 +44,16 @@ def command(
         _forget(place, [broken.path], question, yes=yes)
         _tell(None, broken.harness, [broken.path], json=json)
         return
+    apart = place.apart(bundles)
     for bundle in bundles:
         size = output.size(bundle.size)
         tell(bundle.harness, bundle.session, count(bundle.rows, "row"), size, str(bundle.path))
-    question = f"Remove {'this bundle' if len(bundles) == 1 else f'these {len(bundles):,} bundles'} for good?"
-    _forget(place, _paths(bundles), question, yes=yes)
-    _tell(bundles[0].session, bundles[0].harness, _paths(bundles), json=json)
+    for path in apart:
+        tell(bundles[0].harness, "damaged", output.size(path.stat().st_size), str(path))
+    paths = [*_paths(bundles), *apart]
+    question = f"Remove {'this bundle' if len(paths) == 1 else f'these {len(paths):,} bundles'} for good?"
+    _forget(place, paths, question, yes=yes)
+    _tell(bundles[0].session, bundles[0].harness, paths, json=json)
 
 
 def _paths(bundles: Sequence[Kept]) -> list[Path]:

@@ -140,7 +140,7 @@ def _replaceable(path: Path) -> None:
     if path.is_symlink() or not path.is_file():
         raise Unusable(detail=f"{path} is no regular file, and is not replaced")
     with path.open("rb") as there:
-        if there.read(4) == _ZSTD:
+        if there.read(4) == _ZSTD or path.suffix == ".zst":
             raise Unusable(detail=f"{path} may be a bundle, and is not replaced")
 
 
