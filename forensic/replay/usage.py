@@ -36,6 +36,7 @@ MAIN = "main"
 _NO_STOP = "no stop reason on the last row of the message: the count may be a placeholder"
 _NO_ID = "rows without message id and request id, counted one by one"
 _UNUSABLE = "usage that is no count of tokens"
+_MORE = "the producer's own account is larger: model calls that no row tells of"
 _COMPLETE: Mapping[str, int] = {}
 
 
@@ -61,12 +62,15 @@ class _Slot(Struct):
     unusable: bool = False
 
 
-def aggregate(seen: Iterable[Seen], missing: Mapping[str, int] | None = None) -> dict[str, Any]:
+def aggregate(seen: Iterable[Seen], missing: Mapping[str, int] | None = None, told: int = 0) -> dict[str, Any]:
     """The usage section of the session document (docs/replay.md).
 
     `missing` counts, by reason, what may have been paid for and tells nothing: then a total is no more than a bound.
+    So it is when the producer itself `told` of more output tokens than the rows do.
     """
     slots, raw, idless, unusable = _slots(seen)
+    if told > sum(slot.counts[1] or 0 for slot in slots):
+        missing = {**(missing or {}), _MORE: 1}
     total = _group(slots, {reason: count for reason, count in (missing or {}).items() if count})
     own = [slot for slot in slots if not slot.by_row]
     return {

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from score import at, ref, replay, text, usage
 
-from forensic.model import Accounting, Finding, Prompt, Response, Session, SubagentStart, Unreadable, Usage
+from forensic.model import Accounting, Compaction, Finding, Prompt, Response, Session, SubagentStart, Unreadable, Usage
 from forensic.replay.usage import FIELDS
 
 
@@ -96,6 +96,17 @@ def test_what_is_known_to_be_missing_makes_a_total_a_bound() -> None:
         ("subagents of whom no row was found", 1),
         ("gaps in the recording", 1),
     ]
+
+
+def test_calls_that_the_transcript_proves_and_does_not_tell_make_a_bound() -> None:
+    """A compaction is made by a model call of its own; a producer's larger account tells of more."""
+    compacted = replay(row(0, usage("m", 5)), Compaction(ref=ref(1)), Compaction(ref=ref(2), micro=True))
+    assert compacted.usage["certainty"]["level"] == "lower_bound"
+    assert reasons(compacted.usage) == [("unknown", 1)]
+    larger = replay(row(0, usage("m", 5)), Accounting(ref=ref(1), family="own", output_tokens=6))
+    assert larger.usage["certainty"]["level"] == "lower_bound"
+    equal = replay(row(0, usage("m", 5)), Accounting(ref=ref(1), family="own", output_tokens=5))
+    assert equal.usage["certainty"] == {"level": "exact", "reasons": []}
 
 
 def test_a_message_whose_last_row_has_no_stop_reason_is_a_lower_bound() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from forensic.dialects.claude.v1_assistant import BLOCKS, assistant, read_assistant
-from forensic.dialects.claude.v1_common import Body, aside, base, mapping, text_or_none
+from forensic.dialects.claude.v1_common import Body, aside, base, mapping, text_or_none, whole
 from forensic.dialects.claude.v1_events import ATTACHMENTS, SYSTEM
 from forensic.dialects.claude.v1_user import USER_BLOCKS, read_user, user
 from forensic.dialects.parser import UNTYPED, Aside, Parser, Reader, native
@@ -120,13 +120,18 @@ def _title(source: str, key: str) -> Reader:
 def _cost_state(row: Row, body: Body, keep: Keeper) -> Iterable[Observation]:
     """The client's own account of the session so far, models flattened."""
     figures: Body = {}
+    spent: list[int] = []
     for key, value in body.items():
         if key == "modelUsage":
             for model, counts in mapping(value).items():
                 figures.update({f"modelUsage.{model}.{name}": count for name, count in mapping(counts).items()})
+                if (tokens := whole(mapping(counts).get("outputTokens"))) is not None:
+                    spent.append(tokens)
         elif key not in ("sessionId", "timestamp", "type", "uuid"):
             figures[key] = value
-    yield Accounting(**base(row, body), family="cost-state", figures=keep.value(figures))
+    yield Accounting(
+        **base(row, body), family="cost-state", figures=keep.value(figures), output_tokens=sum(spent) if spent else None
+    )
 
 
 # --- side files -------------------------------------------------------------------------------------------------------
