@@ -81,6 +81,11 @@ class _Step(Struct):
 
 def reconcile(observations: Sequence[Observation], session: str) -> Placed:
     """Place every observation of one session, given in recorded order, copies inside progress rows included."""
+    # what only placing needs is gone before the tree is finished
+    return _built(observations, session).finish()
+
+
+def _built(observations: Sequence[Observation], session: str) -> _House:
     house = _House(session, Copies(observations))
     late: tuple[list[int], list[int], list[int]] = ([], [], [])
     turns: dict[int, str | None] = {}
@@ -97,8 +102,7 @@ def reconcile(observations: Sequence[Observation], session: str) -> Placed:
     for numbers in late:
         for number in numbers:
             house.place(number, observations[number], turns[number])
-    del turns, late
-    return house.finish()
+    return house
 
 
 def _rank(seen: Observation) -> int | None:

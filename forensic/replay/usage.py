@@ -37,6 +37,7 @@ _NO_STOP = "no stop reason on the last row of the message: the count may be a pl
 _NO_ID = "rows without message id and request id, counted one by one"
 _UNUSABLE = "usage that is no count of tokens"
 _MORE = "the producer's own account is larger: model calls that no row tells of"
+_IDLESS = ("row", "number")
 _COMPLETE: Mapping[str, int] = {}
 
 
@@ -97,11 +98,11 @@ def _slots(seen: Iterable[Seen]) -> tuple[list[_Slot], int, int, int]:
         if usage is None:
             continue
         row = item.observation.id
-        key = _key(usage, message_of, slots, row or f"{idless}")
+        key = _key(usage, message_of, slots, ("row", row) if row else ("number", f"{idless}"))
         unusable += bool(usage.unusable)
         slot = slots.get(key)
         if slot is None:
-            slot = slots[key] = _Slot(_NOTHING, idless=key[0] == "row")
+            slot = slots[key] = _Slot(_NOTHING, idless=key[0] in _IDLESS)
             idless += slot.idless
         raw += _take(slot, item, usage, copied=row in rows)
         if row is not None:
@@ -109,7 +110,9 @@ def _slots(seen: Iterable[Seen]) -> tuple[list[_Slot], int, int, int]:
     return list(slots.values()), raw, idless, unusable
 
 
-def _key(usage: Usage, message_of: dict[str, str], slots: dict[tuple[str, str], _Slot], row: str) -> tuple[str, str]:
+def _key(
+    usage: Usage, message_of: dict[str, str], slots: dict[tuple[str, str], _Slot], own: tuple[str, str]
+) -> tuple[str, str]:
     request = usage.request
     if usage.message:
         key = ("message", usage.message)
@@ -120,7 +123,7 @@ def _key(usage: Usage, message_of: dict[str, str], slots: dict[tuple[str, str], 
         return key
     if request:
         return ("message", message_of[request]) if request in message_of else ("request", request)
-    return ("row", row)
+    return own
 
 
 def _fold(slot: _Slot, other: _Slot) -> None:

@@ -70,9 +70,11 @@ def test_copies_of_a_row_without_any_id_of_its_call_count_once() -> None:
         row(1, usage(None, 5), id="u1"),
         row(0, usage(None, 5), stream="agent-copy", agent="copy", id="u1"),
         row(2, usage(None, 7), id="u2"),
+        row(3, usage(None, 1)),
+        row(4, usage(None, 1), id="2"),
     )
-    assert (session.usage["total"]["output_tokens"], session.usage["total"]["calls"]) == (12, 2)
-    assert session.usage["idless_records"] == 2
+    assert (session.usage["total"]["output_tokens"], session.usage["total"]["calls"]) == (14, 4)
+    assert session.usage["idless_records"] == 4
 
 
 def test_a_copy_of_an_early_row_does_not_unfinish_a_message() -> None:
