@@ -16,7 +16,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +23,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from forensic import private
 from forensic.bundle import Bundle, open_bundle
 from forensic.errors import Ambiguous, ForensicError, NotInArchive, NotReadable, WriteFailed
 from forensic.model import Finding, Manifest, utc
@@ -188,7 +188,7 @@ class Archive:
         readable = {bundle.path for bundle in self.bundles()}
         fitting = []
         for path in (*self._paths(), *self._apart()):
-            harness, beginning = path.name.partition(".")[0].rsplit("-", 1)
+            harness, beginning = _name(path)
             if len(name) >= _ENOUGH and path not in readable and beginning[: len(name)] == name[: len(beginning)]:
                 size = path.stat().st_size
                 fitting.append(Broken(path=path, harness=harness, beginning=beginning, size=size))
@@ -209,12 +209,11 @@ class Archive:
         sessions = {(bundle.harness, bundle.session) for bundle in bundles}
         found = []
         for path in self._apart():
-            harness, beginning = path.name.partition(".")[0].rsplit("-", 1)
             told = None
             with contextlib.suppress(ForensicError, OSError):
                 manifest = open_bundle(path).manifest
                 told = (manifest.harness, manifest.session)
-            if (harness, beginning) in ids or told in sessions:
+            if _name(path) in ids or told in sessions:
                 found.append(path)
         return found
 
@@ -264,11 +263,8 @@ class Archive:
 
         Raises `WriteFailed`.
         """
+        folder = self._work()
         try:
-            _make(self.root)
-            folder = self.root / "work"
-            folder.mkdir(mode=0o700, exist_ok=True)
-            folder.chmod(0o700)
             _sweep(folder)
             name, lock = _claim(folder)
         except OSError as error:
@@ -283,9 +279,9 @@ class Archive:
     def sealing(self) -> Iterator[None]:
         """Hold the archive while a bundle is sealed into it, so that each knows which one it supersedes."""
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+        folder = self._work()
         try:
-            _make(self.root / "work")
-            descriptor = os.open(self.root / "work" / "sealing.lock", flags, 0o600)
+            descriptor = os.open(folder / "sealing.lock", flags, 0o600)
         except OSError as error:
             raise WriteFailed(path=self.root, detail=error.strerror or type(error).__name__) from None
         try:
@@ -294,6 +290,11 @@ class Archive:
             yield
         finally:
             os.close(descriptor)
+
+    def _work(self) -> Path:
+        if not self.root.exists():
+            private.folder(self.root)
+        return private.folder(self.root / "work")
 
     def _sweep_half_sealed(self) -> None:
         """Once: what processes that died while they sealed have left. Only who holds the lock seals."""
@@ -322,17 +323,15 @@ class Archive:
             yield from self._bundles_in(folder)
 
     def _bundles_in(self, folder: Path) -> list[Path]:
-        """Bundles of one folder. A folder that has long been as it was is not listed again."""
+        """Bundles of one folder; one that had settled when it was listed, and is unchanged, is not listed again."""
         changed, now = folder.stat().st_mtime_ns, time.time_ns()
         known = self._listed.get(folder)
-        if known is None or known[0] != changed or now - changed < _SETTLED_NS:
-            paths = [
-                path
-                for path in _entries(folder, _BUNDLE, stat.S_ISREG)
-                if path.stem.rsplit("-", 1)[1].startswith(folder.name)
-            ]
-            known = self._listed[folder] = (changed, paths)
-        return known[1]
+        if known is not None and known[0] == changed:
+            return known[1]
+        paths = [path for path in _entries(folder, _BUNDLE, stat.S_ISREG) if _name(path)[1].startswith(folder.name)]
+        if now - changed >= _SETTLED_NS:
+            self._listed[folder] = (changed, paths)
+        return paths
 
     def _only(self, name: str, fitting: Sequence[Kept], say: Callable[[Kept], str]) -> Kept:
         if not fitting:
@@ -352,15 +351,15 @@ def _entries(folder: Path, names: re.Pattern[str], kind: Callable[[int], bool]) 
         return []
 
 
+def _name(path: Path) -> tuple[str, str]:
+    """Harness and beginning of the content id, as the name of a bundle tells them, set apart or not."""
+    harness, _, beginning = path.name.partition(".")[0].rpartition("-")
+    return harness, beginning
+
+
 def _some(names: Iterable[str]) -> str:
     known = sorted(names)
     return ", ".join(known[:5]) + (", ..." if len(known) > 5 else "")
-
-
-def _make(folder: Path) -> None:
-    """Make a folder, and whatever is missing above it, for its owner alone; what is there already stays as it is."""
-    for one in reversed(list(takewhile(lambda each: not each.exists(), (folder, *folder.parents)))):
-        one.mkdir(mode=0o700, exist_ok=True)
 
 
 def _kept(bundle: Bundle, *, verdict: bool) -> Kept:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
+from forensic import private
 from forensic.archive import Archive
 from forensic.bundle import Bundle, content_id_of, open_bundle, seal
 from forensic.capture.discover import Found, find
@@ -15,7 +15,7 @@ from forensic.capture.named import follows, record, unchanged
 from forensic.errors import Damaged, ForensicError, NewerFormat, WriteFailed
 from forensic.jsonio import canonical
 from forensic.model import Finding, Manifest
-from forensic.recording import Verdict, judge, open_recording
+from forensic.recording import judge, open_recording
 
 __all__ = ["Captured", "capture"]
 
@@ -101,7 +101,7 @@ def _capture_after(
             latest = _latest(found, archive)
             if (latest and latest.content_id) != (previous and previous.content_id):
                 return None
-            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private.folder(target.parent)
             seal(directory, target)
         return _captured(target, content_id, manifest, "superseding" if manifest.supersedes else "sealed", findings)
 
@@ -159,15 +159,12 @@ def _spoilt(target: Path, content_id: str) -> str | None:
 def _record_verdict(directory: Path) -> tuple[Finding, ...]:
     """Replay the recording and write what came of it; a parser's failure must not cost the evidence."""
     try:
-        recorded: Verdict = judge(open_recording(directory).replay())
+        recorded = judge(open_recording(directory).replay())
     except (Damaged, NewerFormat):
         raise
     except Exception as error:  # noqa: BLE001 -- sealed without a verdict, and said so
         note = f"replay failed ({type(error).__name__}: {error}); sealed without a verdict"
         return (Finding(kind="no-verdict", note=note, problem=True),)
-    target = directory / "recorded.json"
-    with contextlib.suppress(FileNotFoundError):
-        target.unlink()
-    target.touch(mode=0o600)
-    target.write_bytes(canonical(recorded) + b"\n")
+    with private.create(directory / "recorded.json") as out:
+        out.write(canonical(recorded) + b"\n")
     return ()

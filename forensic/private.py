@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -32,9 +33,11 @@ def create(path: Path) -> BinaryIO:
 
 
 def folder(path: Path) -> Path:
-    """A folder, 0700, made if need be with those above it; raises `WriteFailed`."""
+    """A folder, 0700, made if need be with those above it, which are 0700 then, too; raises `WriteFailed`."""
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for one in reversed(list(takewhile(lambda each: not each.exists(), (path, *path.parents)))):
+            one.mkdir(mode=0o700, exist_ok=True)
+            one.chmod(0o700)
         path.chmod(0o700)
     except OSError as error:
         raise WriteFailed(path=path, detail=error.strerror or type(error).__name__) from None

@@ -478,3 +478,19 @@ def test_an_archive_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -> 
         Archive(tmp_path / "file/archive").workspace(),
     ):
         pass
+
+
+def test_a_folder_that_changes_within_one_tick_of_its_clock_is_listed_again(tmp_path: Path) -> None:
+    """A listing made before the folder had settled is never believed later, however much time has passed."""
+    folder = tmp_path / "aa"
+    folder.mkdir()
+    archive = Archive(tmp_path)
+    assert list(archive._paths()) == []
+    seen = folder.stat()
+    (folder / f"claude-aa{'0' * 14}.zst").touch()
+    os.utime(folder, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    assert [path.name for path in archive._paths()] == [f"claude-aa{'0' * 14}.zst"]
+    old = seen.st_mtime_ns - 10**10
+    os.utime(folder, ns=(old, old))
+    assert len(list(archive._paths())) == 1
+    assert archive._listed[folder][0] == old

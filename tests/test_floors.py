@@ -14,6 +14,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "forensic"
 
 FLOORS = {
     "errors": 10,
+    "private": 11,
     "harness": 10,
     "jsonio": 10,
     "model": 10,

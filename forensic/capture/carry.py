@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
 
+from forensic import private
 from forensic.bundle import Bundle
-from forensic.capture import private
 from forensic.model import Entry, Payload, Row
 from forensic.wrapping import wrap_payload, wrap_row
 

@@ -16,9 +16,8 @@ from typing import Any, BinaryIO, Final
 
 from msgspec.structs import replace
 
-from forensic import __version__
+from forensic import __version__, private
 from forensic.bundle import Bundle
-from forensic.capture import private
 from forensic.capture.carry import carry
 from forensic.capture.context import repository
 from forensic.capture.found import Found, Piece
