@@ -25,7 +25,7 @@ from forensic.intake import capture
 from forensic.model import Node, Observation, Row, Session, ToolRequest, Unmodelled, Unreadable
 from forensic.recording import open_recording
 
-CORPUS = Path(__file__).parent.parent.parent / "shared" / "corpus"
+CORPUS = (Path(__file__).parent.parent.parent / "shared" / "corpus").resolve()
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not CORPUS.is_dir(), reason="../shared/corpus is not there")]
 
 FIELDS = {"input": "input_tokens", "output": "output_tokens", "cache_read": "cache_read_tokens"}
