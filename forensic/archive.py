@@ -121,6 +121,15 @@ class Archive:
         """Where the bundle with this content is, or would be."""
         return self.root / content_id[:2] / f"{harness}-{content_id[:16]}.zst"
 
+    @property
+    def usage(self) -> Path:
+        """Where what the bundles tell of usage is remembered; nothing depends on it."""
+        return self.root / "work" / "usage.cache"
+
+    def files(self) -> Iterator[Path]:
+        """All files that lie where a bundle would and are named like one, in the order of their paths, unopened."""
+        return self._paths()
+
     def bundles(self, report: Report = lambda _: None) -> Iterator[Kept]:
         """All bundles in the order of their paths, read as far as their manifests.
 
@@ -231,7 +240,9 @@ class Archive:
         return apart
 
     def drop(self, bundles: Iterable[Path]) -> None:
-        """Delete bundles for good. Raises `WriteFailed`."""
+        """Delete bundles for good, and what is remembered of any. Raises `WriteFailed`."""
+        with contextlib.suppress(OSError):
+            self.usage.unlink()
         for path in bundles:
             try:
                 path.unlink(missing_ok=True)

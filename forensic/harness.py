@@ -1,30 +1,40 @@
 """What capture may know of each harness: a table, no code.
 
-Capture understands no row. To give a transcript its identity it looks for a few top-level keys by name, nothing
-more; everything else about a harness lives in its dialect.
+Capture understands no row. To give a transcript its identity it looks for a few keys by name, nothing more; everything
+else about a harness lives in its dialect.
 """
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-__all__ = ["HARNESSES", "UNKNOWN", "Harness"]
+__all__ = ["HARNESSES", "UNKNOWN", "Harness", "Identity"]
+
+
+class Identity(Struct, frozen=True, kw_only=True):
+    """Where a row names its session: at `path`, in rows of that `type` (None: any) that have all the keys `beside`."""
+
+    path: tuple[str, ...]
+    type: str | None = None
+    beside: frozenset[str] = frozenset()
 
 
 class Harness(Struct, frozen=True, kw_only=True):
-    """How the rows of one harness name their session, their producer and their working folder (top-level keys)."""
+    """How the rows of one harness name their session, their producer and their working folder (paths of keys)."""
 
     name: str
     title: str
-    session_keys: tuple[str, ...] = ()
-    version_keys: tuple[str, ...] = ()
-    cwd_keys: tuple[str, ...] = ()
+    identities: tuple[Identity, ...] = ()
+    version_keys: tuple[tuple[str, ...], ...] = ()
+    cwd_keys: tuple[tuple[str, ...], ...] = ()
     row_types: frozenset[str] = frozenset()
     """Values of a row's ``type``: a quarter of a file's rows must have one of them."""
     own_types: frozenset[str] = frozenset()
     """Those of them that nobody else writes: one such row and the file is taken for this harness's."""
     row_keys: frozenset[str] = frozenset()
     """Keys that stand beside a ``type`` here and in no other harness's rows: with one of them any type will do."""
+    shapes: tuple[frozenset[str], ...] = ()
+    """Sets of keys that only this harness's rows have together, whatever their type."""
 
 
 UNKNOWN = Harness(name="unknown", title="unknown")
@@ -53,17 +63,60 @@ _CLAUDE_OWN = frozenset(
     }
 )
 
+_CODEX_HEADER = frozenset({"id", "instructions", "timestamp"})
+"""The first row of rollouts that had no envelope yet."""
+
 HARNESSES: dict[str, Harness] = {
     "claude": Harness(
         name="claude",
         title="Claude Code",
-        session_keys=("sessionId",),
-        version_keys=("version",),
-        cwd_keys=("cwd",),
+        identities=(Identity(path=("sessionId",)),),
+        version_keys=(("version",),),
+        cwd_keys=(("cwd",),),
         row_types=_CLAUDE_OWN
         | {"assistant", "attachment", "mode", "progress", "relocated", "summary", "system", "user"},
         own_types=_CLAUDE_OWN,
         row_keys=frozenset({"isSidechain", "leafUuid", "parentUuid", "requestId", "sessionId", "uuid"}),
+    ),
+    "codex": Harness(
+        name="codex",
+        title="Codex",
+        identities=(
+            Identity(path=("payload", "id"), type="session_meta"),
+            Identity(path=("id",), beside=_CODEX_HEADER),
+        ),
+        version_keys=(("payload", "cli_version"),),
+        cwd_keys=(("payload", "cwd"),),
+        row_types=frozenset(
+            {
+                "custom_tool_call",
+                "custom_tool_call_output",
+                "function_call",
+                "function_call_output",
+                "local_shell_call",
+                "message",
+                "reasoning",
+                "web_search_call",
+            }
+        ),
+        shapes=(frozenset({"payload", "timestamp", "type"}), _CODEX_HEADER, frozenset({"record_type"})),
+    ),
+    "copilot": Harness(
+        name="copilot",
+        title="Copilot CLI",
+        identities=(
+            Identity(path=("data", "sessionId"), type="session.start"),
+            Identity(path=("data", "sessionId"), type="session.resume"),
+        ),
+        version_keys=(("data", "copilotVersion"),),
+        cwd_keys=(("data", "context", "cwd"),),
+        shapes=(frozenset({"data", "id", "parentId", "timestamp", "type"}),),
+    ),
+    "cursor": Harness(
+        name="cursor",
+        title="Cursor",
+        row_types=frozenset({"turn_ended"}),
+        shapes=(frozenset({"message", "role"}),),
     ),
     "unknown": UNKNOWN,
 }

@@ -64,22 +64,30 @@ class Saw(Struct, frozen=True, gc=False):
 
 
 class Row(Struct, frozen=True, kw_only=True, gc=False):
-    """One transcript row: the provider's bytes without its line end, which is ``end`` (LF, CR LF or nothing)."""
+    """One transcript row: the provider's bytes without its line end, which is ``end`` (LF, CR LF or nothing).
+
+    `agent` is the native id of the transcript that it stands in when that is not the session's main one.
+    """
 
     ref: Ref
     line: int
     raw: bytes
     end: bytes = b"\n"
     unverified: bool = False
+    agent: str | None = None
 
 
 class SideFile(Struct, frozen=True, kw_only=True, gc=False):
-    """One version of a file that is no row stream: ``.meta.json``, a spilled tool result, a workspace description."""
+    """One version of a file that is no row stream: ``.meta.json``, a spilled tool result, a workspace description.
+
+    `stream` is the one it belongs to, None when it stands alone; `superseded` says that a later version follows.
+    """
 
     ref: Ref
     native_id: str
     stream: str | None
     raw: bytes
+    superseded: bool = False
 
 
 Entry = Payload | Row | SideFile
@@ -307,7 +315,15 @@ WHOLE: Final = Keeper(whole=True)
 
 
 class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What one row says about one model call. A count that is not a count of tokens is None and named in `unusable`."""
+    """What one row says about one model call. A count that is not a count of tokens is None and named in `unusable`.
+
+    `input_tokens` are those that no cache gave or took; reasoning is a part of `output_tokens`; `total_tokens` is there
+    for producers that tell a sum and not what it is made of. `units` are what the producer bills in besides tokens, by
+    its own names. `calls` is how many model calls the figures cover, None for the one that the row tells of.
+
+    With `running` the figures are no call's: they count everything since the counter of that name began in this stream
+    (or began again, at a `SessionStart` that `resets`), and `last` is what its latest call added, if the row tells.
+    """
 
     message: str | None = None
     request: str | None = None
@@ -321,6 +337,11 @@ class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     reasoning_tokens: int | None = None
     final: bool = False
     unusable: tuple[str, ...] = ()
+    total_tokens: int | None = None
+    units: dict[str, int | float] = {}
+    calls: int | None = None
+    running: str | None = None
+    last: Usage | None = None
 
 
 def _kind(name: str) -> str:
@@ -333,7 +354,9 @@ class Observation(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fie
     `ref` and `part` say where (a row yields parts 0, 1, ...); `at` is the producer's own time, UTC; `turn` and `agent`
     are native ids (no agent = the main one); `id` is the row's native id, equal in every copy of the row; `step` is
     the id of the model message that the piece belongs to; `via` is "progress" when the piece is a copy inside another
-    row; `usage` stands on one observation a row.
+    row, and "event" when the producer tells of a thing a second time, as an event beside the item itself; `usage`
+    stands on one observation a row, unless the row tells of several models; `ordinal` is the producer's own number of
+    the row.
     """
 
     ref: Ref
@@ -345,6 +368,7 @@ class Observation(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fie
     step: str | None = None
     via: str | None = None
     usage: Usage | None = None
+    ordinal: int | None = None
 
 
 class Prompt(Observation, frozen=True, kw_only=True):
@@ -403,12 +427,20 @@ class ToolRequest(Observation, frozen=True, kw_only=True):
 
 
 class Execution(Observation, frozen=True, kw_only=True):
-    """A tool was about to run, told by an execution hook; joins its request, or owns the call when there is none."""
+    """A tool ran, told by the client; joins its request, or owns the call when the model made none of that id.
+
+    `within` is the call inside which it ran, when the producer names it.
+    """
 
     name: str
     input: Any = None
     call: str | None = None
     signature: str | None = None
+    server: str | None = None
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    command: Text | None = None
+    within: str | None = None
 
 
 class ToolResult(Observation, frozen=True, kw_only=True):
@@ -443,11 +475,12 @@ class Permission(Observation, frozen=True, kw_only=True):
 
 
 class Skill(Observation, frozen=True, kw_only=True):
-    """A skill by name; `stage` is available, attached, invoked or loaded."""
+    """A skill by name; `stage` is available, attached, invoked or loaded; `path` is its file, when that is told."""
 
     name: str
     stage: str
     call: str | None = None
+    path: str | None = None
 
 
 class SubagentStart(Observation, frozen=True, kw_only=True):
@@ -469,9 +502,19 @@ class SubagentStop(Observation, frozen=True, kw_only=True):
 
 
 class SessionStart(Observation, frozen=True, kw_only=True):
-    """The session began, or began again."""
+    """The session began, or began again.
+
+    `thread` is the native id of what began; `parent` the thread that spawned it, `forked_from` the one whose history it
+    took along. `own_from` is the ordinal of its first own row when the producer says where that history ends (0: it
+    took none along). `resets` says that the producer's running counters begin again here.
+    """
 
     source: str | None = None
+    thread: str | None = None
+    parent: str | None = None
+    forked_from: str | None = None
+    own_from: int | None = None
+    resets: bool = False
 
 
 class SessionEnd(Observation, frozen=True, kw_only=True):
@@ -532,6 +575,14 @@ class Accounting(Observation, frozen=True, kw_only=True):
     family: str
     figures: dict[str, Any] = {}
     output_tokens: int | None = None
+
+
+class Setting(Observation, frozen=True, kw_only=True):
+    """What is in force for this agent from here on, as far as the row tells: which model, with how much effort."""
+
+    model: str | None = None
+    effort: str | None = None
+    value: Any = None
 
 
 class SetAside(Observation, frozen=True, kw_only=True):
@@ -608,6 +659,13 @@ class SessionFrame(Frame, frozen=True, kw_only=True, tag="session"):
 
     id: str
     title: str | None = None
+
+
+class HistoryFrame(Frame, frozen=True, kw_only=True, tag="history"):
+    """What a forked or spawned thread took along of another one's history; `rule` is what told it apart."""
+
+    id: str
+    rule: str
 
 
 class TurnFrame(Frame, frozen=True, kw_only=True, tag="turn"):

@@ -97,7 +97,20 @@ class _SideFile(_Aside):
         del piece
         source = self._source
         ref = Ref(source.stream, self._number, 0)
-        return [SideFile(ref=ref, native_id=source.native_id, stream=source.parent, raw=b"".join(self._parts))]
+        return [
+            SideFile(
+                ref=ref,
+                native_id=source.native_id,
+                stream=source.parent,
+                raw=b"".join(self._parts),
+                superseded=self._number < len(source.generations),
+            )
+        ]
+
+
+def _agent(source: Source) -> str | None:
+    """Whose rows a source holds, if not the main agent's; without its own id, what its stream is named for."""
+    return (source.native_id or source.stream.partition("-")[2] or None) if source.role in _AGENTS else None
 
 
 class _Lines(_Aside):
@@ -276,6 +289,7 @@ class Reading:
             },
             unverified=salvaged is not None and name in salvaged.unverified,
             strict=self._strict,
+            agent=_agent(source),
         )
         generation = source.generations[number - 1]
         evidence = GenerationEvidence(generation.bytes, generation.rows, generation.sha256)
@@ -310,6 +324,7 @@ class Reading:
         return Defect(defect.reason, member=member, row=row, frame=frame, at=at, kind=defect.kind)
 
 
+_AGENTS: Final = (Role.SUBAGENT, Role.THREAD)
 _NOTHING: Final = GenerationEvidence(0, 0, hashlib.sha256().hexdigest())
 _CHECKED: Final = frozenset({"bindings.jsonl", "context.jsonl"})
 _MOST_BINDINGS: Final = 10_000_000

@@ -15,7 +15,8 @@ from forensic.dialects.registry import parser, unverified
 from forensic.errors import Damaged, NoSuchParser
 from forensic.model import FOLDED, WHOLE, Finding, Manifest, Node, Parsed, Session, SessionFrame
 from forensic.renderers import document
-from forensic.replay.player import REPLAY_VERSION, digest, play
+from forensic.replay.player import digest, play
+from forensic.replay.version import REPLAY_VERSION
 
 __all__ = ["Recording", "Report", "Verdict", "judge", "open_recording"]
 

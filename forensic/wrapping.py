@@ -211,7 +211,7 @@ class RowReader(LineReader):
     as they must be is taken for one: which bytes are the row's is exactly as certain, and reading twice as fast.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- what a row needs to know, by name
         self,
         stream: str,
         generation: int,
@@ -219,23 +219,25 @@ class RowReader(LineReader):
         gaps: dict[int, int] | None = None,
         unverified: bool = False,
         strict: bool = True,
+        agent: str | None = None,
     ) -> None:
-        """`gaps` maps the offset of each stretch known to be missing to its length in bytes."""
+        """`gaps` maps the offset of each stretch known to be missing to its length; `agent` is whose rows they are."""
         super().__init__()
         self._stream = stream
         self._generation = generation
         self._gaps = gaps or {}
         self._unverified = unverified
         self._strict = strict
+        self._agent = agent
         self._ended = False
         self._offset = 0
         self._line = 1
 
     def read(self, data: bytes) -> list[Row]:
         """The rows that end in `data`. Raises `NotWrapped`."""
-        stream, number, unverified = self._stream, self._generation, self._unverified
+        stream, number, unverified, agent = self._stream, self._generation, self._unverified, self._agent
         return [
-            Row(ref=Ref(stream, number, offset), line=line, raw=raw, end=end, unverified=unverified)
+            Row(ref=Ref(stream, number, offset), line=line, raw=raw, end=end, unverified=unverified, agent=agent)
             for offset, line, raw, end in self._split(self.whole(data))
         ]
 

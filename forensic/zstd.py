@@ -1,7 +1,8 @@
 """Every call of the compressor: one frame in, one frame out. The back end may change here, and nowhere else.
 
 What the library does not do for us: one call decompresses one frame only and says nothing of the rest, and a limit on
-the output is ignored when the frame names its size. So callers ask `header` first, and hand over exactly one frame.
+the output is ignored when the frame names its size. So callers ask `header` first, and hand over exactly one frame, or,
+of a frame that others wrote, one block after the other.
 """
 
 from __future__ import annotations
@@ -10,12 +11,25 @@ from typing import Final, NamedTuple
 
 import zstandard
 
-__all__ = ["MAGIC", "SPOILT", "Header", "NotZstd", "compress", "decompress", "header", "header_length"]
+__all__ = [
+    "BLOCK",
+    "MAGIC",
+    "SPOILT",
+    "Blocks",
+    "Header",
+    "NotZstd",
+    "compress",
+    "decompress",
+    "header",
+    "header_length",
+]
 
 MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _LEVEL: Final = 3
 """docs/decisions/0002-frames.md: four times as fast as level 9, for a tenth more bytes."""
 
+BLOCK: Final = 1 << 17
+"""No block holds more, packed or unpacked."""
 
 SPOILT: Final = "data do not match their checksum, or are malformed"
 
@@ -62,3 +76,18 @@ def decompress(frame: bytes) -> bytes:
         return zstandard.ZstdDecompressor().decompress(frame, allow_extra_data=False)
     except zstandard.ZstdError:
         raise NotZstd(SPOILT) from None
+
+
+class Blocks:
+    """A frame of any size, fed in parts: its header, its blocks one by one, its checksum if it has one."""
+
+    def __init__(self, window: int) -> None:
+        """Refuse a frame that needs a window of more bytes."""
+        self._frame = zstandard.ZstdDecompressor(max_window_size=window).decompressobj()
+
+    def feed(self, part: bytes) -> bytes:
+        """The content of one part, `BLOCK` bytes at most. Raises `NotZstd`, and is of no use after that."""
+        try:
+            return self._frame.decompress(part)
+        except zstandard.ZstdError:
+            raise NotZstd(SPOILT) from None

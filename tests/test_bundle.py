@@ -86,7 +86,9 @@ def test_the_timeline_is_what_was_recorded(tmp_path: Path) -> None:
     """Side files, then payloads, then rows, stream by stream; refs, ends and bytes as they were."""
     bundle = open_bundle(full(tmp_path))
     expected: list[Entry] = [
-        SideFile(ref=Ref("files/0001", 1, 0), native_id="a1.meta.json", stream="agent-a1", raw=b'{"x":1}'),
+        SideFile(
+            ref=Ref("files/0001", 1, 0), native_id="a1.meta.json", stream="agent-a1", raw=b'{"x":1}', superseded=True
+        ),
         SideFile(ref=Ref("files/0001", 2, 0), native_id="a1.meta.json", stream="agent-a1", raw=b'{"x":2}'),
         SideFile(ref=Ref("files/0003", 1, 0), native_id="notes.txt", stream="main", raw=b""),
         payload(1, b'{"hook":1}\n'),
@@ -98,8 +100,8 @@ def test_the_timeline_is_what_was_recorded(tmp_path: Path) -> None:
         Row(ref=Ref("main", 1, 40), line=5, raw=b'{"torn":', end=b""),
         Row(ref=Ref("main", 2, 0), line=1, raw=b'{"agent":1}'),
         Row(ref=Ref("main", 2, 12), line=2, raw=b'{"agent":2}'),
-        Row(ref=Ref("agent-a1", 1, 0), line=1, raw=b'{"agent":1}'),
-        Row(ref=Ref("agent-a1", 1, 12), line=2, raw=b'{"agent":2}'),
+        Row(ref=Ref("agent-a1", 1, 0), line=1, raw=b'{"agent":1}', agent="a1"),
+        Row(ref=Ref("agent-a1", 1, 12), line=2, raw=b'{"agent":2}', agent="a1"),
     ]
     assert list(bundle.timeline()) == expected
     assert list(open_bundle(tmp_path / "recording").timeline()) == expected

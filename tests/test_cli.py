@@ -145,7 +145,10 @@ def test_version(cli: Cli) -> None:
         (["replay", "x", "--format", "xml"], "unknown format 'xml': known are tree, summary, json, bindings"),
         (["replay", "x", "--parser-version", "one"], "invalid value for '--parser-version': 'one' is not a valid"),
         (["capture", "/nowhere/at/all"], "no such file or folder: /nowhere/at/all"),
-        (["capture", ".", "--harness", "emacs"], "unknown harness 'emacs': known are claude, unknown"),
+        (
+            ["capture", ".", "--harness", "emacs"],
+            "unknown harness 'emacs': known are claude, codex, copilot, cursor, unknown",
+        ),
         (["replay", "/nowhere.zst"], "no such file or folder: /nowhere.zst"),
         (["verify", "/nowhere.zst"], "no such file or folder: /nowhere.zst"),
         (["forget", "nobody"], "archive holds nothing that 'nobody' is the id of"),

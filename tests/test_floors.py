@@ -36,9 +36,12 @@ FLOORS = {
     "replay": 30,
     "salvage": 30,
     "superset": 30,
+    "crew": 11,
     "archive": 40,
     "recording": 41,
     "intake": 42,
+    "accounts": 43,
+    "works": 44,
     "cli": 50,
     "demo": 50,
 }

@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
-from forensic.capture.found import Candidate, Found, Piece
+from forensic.capture.found import Candidate, Found, Piece, stem
+from forensic.capture.tail import PACKED
 from forensic.capture.walk import Report, shown, tree
 from forensic.model import Finding, Role
 
@@ -24,7 +25,7 @@ __all__ = ["HARNESS", "assemble", "home_of", "siblings"]
 
 HARNESS: Final = "claude"
 
-_AGENT: Final = re.compile(r"agent-(.+)\.jsonl")
+_AGENT: Final = re.compile(r"agent-(.+)\.jsonl(?:\.zst)?")
 _META: Final = re.compile(r"(agent-.+)\.meta\.json")
 _OWN_FOLDERS: Final = ("subagents", "tool-results")
 _ODD: Final = re.compile(r"[^A-Za-z0-9._-]")
@@ -65,7 +66,8 @@ def assemble(candidates: Iterable[Candidate], report: Report) -> tuple[list[Foun
     """The sessions among the candidates, and the paths of all candidates that they account for."""
     pool = list(candidates)
     agents = [file for file in pool if _is_agent(file)]
-    groups = [_with_home(file, report) for file in pool if not file.lent and _is_main(file, agents)]
+    beside = {(agent.path.parent, agent.sniffed.session) for agent in agents}
+    groups = [_with_home(file, report) for file in pool if not file.lent and _is_main(file, beside)]
     inside = {path for group in groups for path in (*group.agents, *group.sides)}
     groups = [group for group in groups if group.main is None or group.main.path not in inside]
     groups.extend(_place([file for file in agents if file.path not in inside], groups, report))
@@ -81,19 +83,17 @@ def _is_agent(file: Candidate) -> bool:
     return file.sniffed.harness == HARNESS and _AGENT.fullmatch(file.path.name) is not None
 
 
-def _is_main(file: Candidate, agents: Sequence[Candidate]) -> bool:
+def _is_main(file: Candidate, beside: Container[tuple[Path, str | None]]) -> bool:
     if _AGENT.fullmatch(file.path.name) is not None:
         return False
     if file.sniffed.rows == "objects":
         return file.sniffed.harness == HARNESS
-    return file.sniffed.rows == "none" and file.path.suffix == ".jsonl" and _has_agents(file.path, agents)
+    return file.sniffed.rows == "none" and file.path.suffix == ".jsonl" and _has_agents(file.path, beside)
 
 
-def _has_agents(main: Path, agents: Sequence[Candidate]) -> bool:
+def _has_agents(main: Path, beside: Container[tuple[Path, str | None]]) -> bool:
     """Whether an empty file is a main file all the same: some have subagents before their first row."""
-    if _is_folder(main.with_suffix("") / "subagents"):
-        return True
-    return any(agent.path.parent == main.parent and agent.sniffed.session == main.stem for agent in agents)
+    return _is_folder(main.with_suffix("") / "subagents") or (main.parent, main.stem) in beside
 
 
 def _is_folder(path: Path) -> bool:
@@ -101,9 +101,9 @@ def _is_folder(path: Path) -> bool:
 
 
 def _with_home(file: Candidate, report: Report) -> _Group:
-    home = file.path.with_suffix("")
-    group = _Group(session=file.sniffed.session or shown(Path(file.path.stem)), anchor=home, main=file)
-    if file.path.suffix == ".jsonl" and _is_folder(home):
+    home = stem(file.path)
+    group = _Group(session=file.sniffed.session or shown(Path(home.name)), anchor=home, main=file)
+    if file.path.name.endswith((".jsonl", PACKED)) and _is_folder(home):
         _take_home(group, whole=group.session == home.name, report=report)
     return group
 
@@ -130,11 +130,11 @@ def _place(agents: Sequence[Candidate], groups: Sequence[_Group], report: Report
         mains[group.session].append(group)
     for agent in agents:
         home = home_of(agent.path)
-        session = agent.sniffed.session or (names.get(home) if home else None) or shown(Path(agent.path.stem))
+        session = agent.sniffed.session or (names.get(home) if home else None) or shown(Path(stem(agent.path).name))
         host = _host(mains.get(session, []), agent.path.parent)
         if host is not None:
             host.agents[agent.path] = "session id"
-            meta = agent.path.with_suffix(".meta.json")
+            meta = agent.path.with_name(f"{stem(agent.path).name}.meta.json")
             if home is not None and agent.root is not None and not meta.is_symlink() and meta.is_file():
                 host.sides.add(meta)
         elif home is not None and _is_closed(main := home.with_name(home.name + ".jsonl")):
@@ -193,7 +193,7 @@ def _found(group: _Group) -> Found:
     streams: dict[Path, str] = {}
     unique = _unique()
     for path in sorted(group.agents, key=lambda path: (path.name, _below(group.anchor, path))):
-        native = shown(Path(path.name))[len("agent-") : -len(".jsonl")]
+        native = shown(Path(stem(path).name)).removeprefix("agent-")
         stream = streams[path] = unique("agent-" + _ODD.sub("_", native)[:_LONGEST])
         pieces.append(
             Piece(
@@ -208,7 +208,8 @@ def _found(group: _Group) -> Found:
     unique = _unique()
     for path in sorted(group.sides, key=lambda path: _below(group.anchor, path)):
         meta = _META.fullmatch(path.name)
-        owner = streams.get(path.with_name(meta[1] + ".jsonl")) if meta else None
+        written = [path.with_name(meta[1] + ending) for ending in (".jsonl", PACKED)] if meta else []
+        owner = next((streams[agent] for agent in written if agent in streams), None)
         pieces.append(
             Piece(
                 path=path,
@@ -224,7 +225,10 @@ def _found(group: _Group) -> Found:
 
 def _below(anchor: Path, path: Path) -> str:
     """A path as it stands below the session's folder, the same on every computer."""
-    return shown(path.relative_to(anchor)).replace("\\", "/") if path.is_relative_to(anchor) else shown(Path(path.name))
+    try:
+        return shown(path.relative_to(anchor)).replace("\\", "/")
+    except ValueError:
+        return shown(Path(path.name))
 
 
 def _unique() -> Callable[[str], str]:

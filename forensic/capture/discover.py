@@ -11,14 +11,16 @@ import stat
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
-from forensic.capture import claude
-from forensic.capture.found import Candidate, Found, Piece
-from forensic.capture.sniff import sniff
+from forensic.capture import claude, codex, copilot, cursor
+from forensic.capture.found import Candidate, Found, Piece, stem
+from forensic.capture.sniff import Sniffed, sniff
 from forensic.capture.walk import Identity, Report, identity, shown, walk
+from forensic.crew import crew
 from forensic.errors import ForensicError, NoSession, NoSuchPath, NotReadable, NotRegular, UnknownHarness
 from forensic.harness import HARNESSES, UNKNOWN
 from forensic.model import Finding, Role
@@ -27,6 +29,11 @@ __all__ = ["Found", "Piece", "find"]
 
 _NOT_TRANSCRIPTS: Final = frozenset({"history.jsonl", "session_index.jsonl", "sessions-index.jsonl"})
 """Lists that harnesses keep beside their transcripts."""
+_MANY: Final = 200
+"""Files that are worth another process."""
+_MOST_JOBS: Final = 8
+
+_decode: Final = msgspec.msgpack.Decoder(Sniffed | str).decode
 
 
 def find(paths: Sequence[Path | str], harness: str | None = None, *, report: Report = lambda _: None) -> list[Found]:
@@ -47,6 +54,14 @@ def find(paths: Sequence[Path | str], harness: str | None = None, *, report: Rep
     return found
 
 
+class _Met(NamedTuple):
+    """A file that was met below `root` and not looked at yet."""
+
+    path: Path
+    root: Path
+    lent: bool
+
+
 class _Search:
     """Files gathered from all named paths, then put together."""
 
@@ -54,6 +69,7 @@ class _Search:
         self._harness = harness
         self._report = report
         self._files: dict[Identity, Candidate] = {}
+        self._met: dict[Identity, _Met] = {}
         self._beside: set[Path] = set()
 
     def add(self, path: Path) -> None:
@@ -82,27 +98,53 @@ class _Search:
 
     def _take(self, path: Path, root: Path | None, *, lent: bool = False) -> None:
         key = identity(path)
-        if key is None:
+        if key is None or (root is not None and self._harness is not None and _is_listing(path)):
             return
-        known = self._files.get(key)
-        if known is not None:
+        known = self._files.get(key) or self._met.get(key)
+        if isinstance(known, Candidate):
             if root is None or (known.lent and not lent):
                 self._files[key] = replace(known, root=root, lent=False)
-            return
+        elif root is None:
+            self._files[key] = Candidate(path=path, root=None, sniffed=sniff(path, self._harness))
+            self._met.pop(key, None)
+        elif known is None or (known.lent and not lent):
+            self._met[key] = _Met(path, root, lent)
+
+    def _look(self) -> None:
+        """Sniff at all files that were met; by several processes when they are many."""
+        met = list(self._met.items())
+        told: dict[int, Sniffed | str] = {}
+        jobs = min(os.cpu_count() or 1, _MOST_JOBS, len(met) // _MANY)
+        if jobs > 1 and hasattr(os, "fork"):
+            shares = [range(first, len(met), jobs) for first in range(jobs)]
+            with crew(shares, lambda number: self._sniffed(met[number][1].path)) as results:
+                told.update((number, _decode(result)) for number, result in results)
+        for number, (key, one) in enumerate(met):
+            sniffed = told[number] if number in told else self._sniffed(one.path)
+            if isinstance(sniffed, str):
+                self._report(Finding(kind="unreadable-file", note=sniffed, problem=True))
+            else:
+                self._files[key] = Candidate(path=one.path, root=one.root, sniffed=sniffed, lent=one.lent)
+        self._met.clear()
+
+    def _sniffed(self, path: Path) -> Sniffed | str:
+        """What the first rows say, or why they cannot be read."""
         try:
-            self._files[key] = Candidate(path=path, root=root, sniffed=sniff(path, self._harness), lent=lent)
+            return sniff(path, self._harness)
         except ForensicError as error:
-            if root is None:
-                raise
-            self._report(Finding(kind="unreadable-file", note=str(error), problem=True))
+            return str(error)
 
     def sessions(self) -> list[Found]:
         """Put the files together."""
+        self._look()
         candidates = sorted(self._files.values(), key=lambda file: file.path)
         found: list[Found] = []
         taken: set[Path] = set()
-        if self._harness in (None, claude.HARNESS):
-            found, taken = claude.assemble(candidates, self._report)
+        for layout in (claude, codex, copilot, cursor):
+            if self._harness in (None, layout.HARNESS):
+                sessions, accounted = layout.assemble(candidates, self._report)
+                found += sessions
+                taken |= accounted
         found.extend(_alone(file) for file in candidates if file.path not in taken and self._counts(file))
         return sorted(_told_apart(found), key=lambda session: session.place)
 
@@ -121,11 +163,11 @@ class _Search:
 def _is_listing(path: Path) -> bool:
     if path.name == "journal.jsonl":
         return claude.home_of(path) is not None
-    return path.name in _NOT_TRANSCRIPTS
+    return path.name.removesuffix(".zst") in _NOT_TRANSCRIPTS
 
 
 def _alone(file: Candidate) -> Found:
-    session = file.sniffed.session or shown(Path(file.path.stem))
+    session = file.sniffed.session or shown(Path(stem(file.path).name))
     main = Piece(path=file.path, stream="main", role=Role.MAIN, native_id=session, found_by=file.found_by)
     return Found(harness=file.sniffed.harness, session=session, pieces=(main,))
 

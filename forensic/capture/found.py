@@ -7,9 +7,16 @@ from pathlib import Path
 from msgspec import Struct
 
 from forensic.capture.sniff import Sniffed
+from forensic.capture.tail import PACKED
 from forensic.model import Finding, Role
 
-__all__ = ["Candidate", "Found", "Piece"]
+__all__ = ["Candidate", "Found", "Piece", "stem"]
+
+
+def stem(path: Path) -> Path:
+    """The path of a transcript without the endings that say how it is written."""
+    bare = path.name.removesuffix(PACKED)
+    return path.with_name(bare) if bare not in ("", path.name) else path.with_suffix("")
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
@@ -42,12 +49,16 @@ class Piece(Struct, frozen=True, kw_only=True):
 
 
 class Found(Struct, frozen=True, kw_only=True):
-    """One session: its main file first (unless only subagents were found), then subagents, then side files."""
+    """One session: its main file first (unless only subagents were found), then threads, subagents, side files.
+
+    `forked_from` is the native id of the session whose history it took along.
+    """
 
     harness: str
     session: str
     pieces: tuple[Piece, ...]
     findings: tuple[Finding, ...] = ()
+    forked_from: str | None = None
 
     @property
     def main(self) -> Piece | None:

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Raw
 
-from forensic.capture.sniff import text_of, top_level
+from forensic.capture.sniff import at_path, text_of, top_level
 from forensic.harness import Harness
 
 __all__ = ["FOLDERS", "VERSIONS", "Keys"]
@@ -31,8 +31,8 @@ class Keys:
         """Look for the keys that the table names; `versions` are those known already."""
         self.versions = list(versions)
         self.folders: list[str] = []
-        self._wanted = [_Wanted(key, self.versions, VERSIONS) for key in harness.version_keys]
-        self._wanted += [_Wanted(key, self.folders, FOLDERS) for key in harness.cwd_keys]
+        self._wanted = [_Wanted(path, self.versions, VERSIONS) for path in harness.version_keys]
+        self._wanted += [_Wanted(path, self.folders, FOLDERS) for path in harness.cwd_keys]
 
     def scan(self, block: bytes) -> None:
         """Look through a run of whole rows."""
@@ -43,11 +43,11 @@ class Keys:
 class _Wanted:
     """One key, and the values that rows give it."""
 
-    def __init__(self, key: str, values: list[str], most: int) -> None:
-        self._key = key
+    def __init__(self, path: tuple[str, ...], values: list[str], most: int) -> None:
+        self._path = path
         self._values = values
         self._most = most
-        self._token = f'"{key}"'.encode()
+        self._token = f'"{path[-1]}"'.encode()
         self._known: set[bytes] = set()
         self._latest = b"\n"
         """What stood behind the key when it last had a new value: nearly every row repeats it."""
@@ -82,7 +82,8 @@ class _Wanted:
 
     def _value(self, row: bytes) -> bytes | None:
         keys = top_level(row)
-        return bytes(keys[self._key]) if keys is not None and self._key in keys else None
+        found = None if keys is None else at_path(keys, self._path)
+        return None if found is None else bytes(found)
 
     def _note(self, value: bytes) -> None:
         self._known.add(value)

@@ -156,20 +156,16 @@ class _Recorder:
         copy = _copy_bytes if piece.role is Role.SIDE else self._wrap_rows
         for attempt in range(1, _ATTEMPTS + 1):
             target = self._directory / plan.members[-1]
-            with Tail(piece.path) as tail, private.create(target) as out:
+            with Tail(piece.path, unpack=piece.role is not Role.SIDE) as tail, private.create(target) as out:
                 last = copy(tail, out, plan.stream, number)
                 changed = tail.changed()
             if changed is None or attempt == _ATTEMPTS:
                 break
             target.unlink()
-        missing = tail.size - tail.read
-        if changed is not None:
-            note = f"{shown(piece.path)} {changed} while it was read; {missing} bytes of it are missing"
-            self._report(Finding(kind="changed-while-read", note=note, problem=True))
-        if missing:
-            reason = f"the file {changed} while it was read"
+        reason = self._trouble(tail, changed)
+        if tail.missing:
             self._gaps.append(
-                Gap(stream=plan.stream, generation=number, offset=tail.read, bytes=missing, reason=reason)
+                Gap(stream=plan.stream, generation=number, offset=tail.read, bytes=tail.missing, reason=reason)
             )
         generation = Generation(
             bytes=tail.read, rows=tail.rows, sha256=tail.sha256, dev=tail.dev, ino=tail.ino, mtime_ns=tail.mtime_ns
@@ -182,12 +178,24 @@ class _Recorder:
             parent=piece.parent,
             found_by=piece.found_by,
             state=CaptureState.NAMED,
+            encoding=tail.encoding,
             generations=(*generations, generation),
             members=plan.members,
             unread=None if tail.unread is None else Unread(*tail.unread),
             partial=tail.unread is not None and not _is_whole(last),
-            gap=missing > 0,
+            gap=tail.missing > 0,
         )
+
+    def _trouble(self, tail: Tail, changed: str | None) -> str:
+        """Say why bytes of a file are missing, if they are; the reason for their gap."""
+        if changed is not None:
+            note = f"{shown(tail.path)} {changed} while it was read; {tail.missing} bytes of it are missing"
+            self._report(Finding(kind="changed-while-read", note=note, problem=True))
+            return f"the file {changed} while it was read"
+        if tail.damage is not None:
+            note = f"{shown(tail.path)} cannot be unpacked beyond the first {tail.read} bytes of content: {tail.damage}"
+            self._report(Finding(kind="not-unpacked", note=note, problem=True))
+        return f"the compressed file cannot be unpacked any further: {tail.damage}; counted as compressed"
 
     def _wrap_rows(self, tail: Tail, out: BinaryIO, stream: str, generation: int) -> bytes:
         """Write the rows of a file, wrapped; gives the last of them."""
@@ -248,7 +256,7 @@ class _Recorder:
             capture=_capture(self._started, now()),
             gaps=tuple(self._gaps),
             supersedes=() if earlier in (None, content_id_of(evidence)) else (str(earlier),),
-            forked_from=before.forked_from if before is not None else None,
+            forked_from=self._found.forked_from or (before.forked_from if before is not None else None),
         )
 
     def _write(self, name: str, values: Iterable[object]) -> None:

@@ -24,7 +24,7 @@ def follows(found: Found, manifest: Manifest) -> bool:
     """Whether files are a later state of what a manifest describes.
 
     So it is when the main file lies where it lay, or begins with all the bytes that were recorded of it. Where a side
-    has no main file, a subagent file in common decides, and a recorded main file must be gone.
+    has no main file, any other file in common decides, and a recorded main file must be gone.
     """
     if (found.harness, found.session) != (manifest.harness, manifest.session):
         return False
@@ -37,7 +37,7 @@ def follows(found: Found, manifest: Manifest) -> bool:
         return shown(main.path) == before.path or _begins_with(main.path, before)
     if before is not None and Path(before.path).exists():
         return False
-    here = {shown(piece.path) for piece in found.pieces if piece.role is not Role.SIDE}
+    here = {shown(piece.path) for piece in found.pieces}
     return any(source.path in here for source in manifest.sources)
 
 
@@ -55,15 +55,21 @@ def _is_as(piece: Piece, before: Source | None) -> bool:
         return False
     last = before.generations[-1]
     try:
-        return piece.path.stat().st_size == last.bytes and prefix_sha256(piece.path, last.bytes) == last.sha256
-    except (ForensicError, OSError):
+        with Tail(piece.path, most=last.bytes + 1, unpack=piece.role is not Role.SIDE) as tail:
+            if tail.encoding == "plain" and tail.whole != last.bytes:
+                return False
+            for _ in tail.chunks():
+                pass
+            # a damaged file is recorded again, so that its damage is told again
+            return (tail.read, tail.sha256, tail.damage) == (last.bytes, last.sha256, None)
+    except ForensicError:
         return False
 
 
 def _begins_with(path: Path, before: Source) -> bool:
     last = before.generations[-1] if before.generations else None
     try:
-        return last is not None and last.bytes > 0 and prefix_sha256(path, last.bytes) == last.sha256
+        return last is not None and last.bytes > 0 and prefix_sha256(path, last.bytes, unpack=True) == last.sha256
     except ForensicError:
         return False
 
@@ -133,8 +139,9 @@ def _kept(piece: Piece, before: Source) -> int:
         return 0
     last = before.generations[-1]
     grown = size > last.bytes
-    held = prefix_sha256(piece.path, last.bytes) == last.sha256 and not (grown and piece.role is Role.SIDE)
-    return len(before.generations) - held
+    side = piece.role is Role.SIDE
+    begins = prefix_sha256(piece.path, last.bytes, unpack=not side) == last.sha256
+    return len(before.generations) - (begins and not (side and grown))
 
 
 def _numbered(plans: list[Plan]) -> list[Plan]:

@@ -6,7 +6,7 @@ deep) are passed over. Only for a known harness whose first rows name no session
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -17,15 +17,19 @@ from forensic.capture.tail import Tail, TailRow
 from forensic.harness import HARNESSES, UNKNOWN, Harness
 from forensic.jsonio import deeper_than
 
-__all__ = ["Sniffed", "sniff", "text_of", "top_level"]
+__all__ = ["Sniffed", "at_path", "naming_row", "sniff", "text_of", "top_level"]
 
 _ROWS: Final = 64
 _ENOUGH: Final = 16
+_PLENTY: Final = 4
+"""So many rows decide when all of them fit one harness alone."""
 _PREFIX: Final = 1 << 20
 _LONG_PREFIX: Final = 1 << 26
-_CHUNK: Final = 1 << 16
+_CHUNK: Final = 1 << 14
+_LATE: Final = 1 << 16
+"""A file of more bytes may name its session behind the rows that are looked at."""
 _BOM: Final = b"\xef\xbb\xbf"
-_KNOWN: Final = tuple(harness for harness in HARNESSES.values() if harness.row_types)
+_KNOWN: Final = tuple(harness for harness in HARNESSES.values() if harness is not UNKNOWN)
 
 _top_level = msgspec.json.Decoder(dict[str, Raw])
 _text = msgspec.json.Decoder(str)
@@ -63,20 +67,33 @@ def text_of(value: Raw | None) -> str | None:
         return None
 
 
+def at_path(keys: dict[str, Raw], path: Sequence[str]) -> Raw | None:
+    """The undecoded value that a path of keys leads to; None when there is none."""
+    *folders, name = path
+    for folder in folders:
+        value = keys.get(folder)
+        try:
+            keys = {} if value is None else _top_level.decode(value)
+        except (msgspec.DecodeError, RecursionError, ValueError):
+            return None
+    return keys.get(name)
+
+
 def sniff(path: Path, harness: str | None = None) -> Sniffed:
     """Look at the first rows of a file; a named `harness` is taken at its word. Raises as `open_regular` does."""
-    with Tail(path, most=_PREFIX, chunk=_CHUNK) as tail:
-        if not tail.size:
+    with Tail(path, most=_PREFIX, chunk=_CHUNK, unpack=True, digest=False) as tail:
+        taken = _Impression(harness).look(row for row in tail.lines() if row.end or not tail.longer_than(_PREFIX))
+        if not tail.read and tail.damage is None:
             return Sniffed(harness or UNKNOWN.name, None, "none")
-        taken = _Impression(harness).look(row for row in tail.lines() if row.end or tail.whole == tail.size)
-        whole = tail.whole
-    if not taken.seen and whole > _PREFIX:
-        with Tail(path, most=_LONG_PREFIX) as tail:
+        more = not taken.seen and tail.longer_than(_PREFIX)
+    if more:
+        with Tail(path, most=_LONG_PREFIX, unpack=True, digest=False) as tail:
             taken = _Impression(harness).look(tail.lines())
     name = taken.harness
     session = taken.session(name)
-    if session is None and name != UNKNOWN.name and whole > _CHUNK:
-        session = _late_session(path, HARNESSES[name])
+    if session is None and name != UNKNOWN.name and tail.longer_than(_LATE):
+        named = naming_row(path, HARNESSES[name])
+        session = None if named is None else named[0]
     return Sniffed(name, session, "objects" if taken.objects else "other")
 
 
@@ -98,7 +115,7 @@ class _Impression:
         for row in rows:
             self.seen += 1
             self._row(row.raw)
-            if self.seen >= _ROWS or (self.seen >= _ENOUGH and self.session(self.harness) is not None):
+            if self.seen >= _PLENTY and (self.seen >= _ROWS or self._decided()):
                 break
         return self
 
@@ -116,10 +133,19 @@ class _Impression:
                 self._hits[harness.name] += 1
                 if family in harness.own_types or not harness.row_keys.isdisjoint(keys):
                     self._sure.add(harness.name)
-            if harness.name not in self._sessions:
-                session = next(filter(None, (text_of(keys.get(key)) for key in harness.session_keys)), None)
-                if session is not None:
-                    self._sessions[harness.name] = session
+            elif any(shape <= keys.keys() for shape in harness.shapes):
+                self._hits[harness.name] += 1
+                self._sure.add(harness.name)
+            if harness.name not in self._sessions and (session := _session(harness, keys, family)):
+                self._sessions[harness.name] = session
+
+    def _decided(self) -> bool:
+        """Whether more rows would change nothing, as far as anybody can tell."""
+        name = self.harness
+        if name not in self._sessions:
+            return False
+        alone = self._read >= _PLENTY and self._hits.get(name) == self._read == sum(self._hits.values())
+        return alone or self.seen >= _ENOUGH
 
     @property
     def harness(self) -> str:
@@ -134,12 +160,23 @@ class _Impression:
         return self._sessions.get(harness)
 
 
-def _late_session(path: Path, harness: Harness) -> str | None:
-    needles = tuple(f'"{key}"'.encode() for key in harness.session_keys)
-    with Tail(path) as tail:
+def _session(harness: Harness, keys: dict[str, Raw], family: str | None) -> str | None:
+    """The session that one row names."""
+    for identity in harness.identities:
+        if identity.type in (None, family) and identity.beside <= keys.keys():
+            session = text_of(at_path(keys, identity.path))
+            if session:
+                return session
+    return None
+
+
+def naming_row(path: Path, harness: Harness) -> tuple[str, dict[str, Raw]] | None:
+    """The session that the first row to name one names, and the keys of that row; raises as `open_regular` does."""
+    needles = tuple(f'"{identity.path[-1]}"'.encode() for identity in harness.identities)
+    with Tail(path, chunk=_CHUNK, unpack=True) as tail:
         for row in tail.lines():
             if any(needle in row.raw for needle in needles) and (keys := top_level(row.raw)) is not None:
-                for key in harness.session_keys:
-                    if session := text_of(keys.get(key)):
-                        return session
+                session = _session(harness, keys, text_of(keys.get("type")))
+                if session:
+                    return session, keys
     return None

@@ -20,6 +20,7 @@ Identity = tuple[int, int]
 """Device and inode of a file."""
 
 _OURS: Final = frozenset({"files", "transcripts"})
+_ROWS: Final = (".jsonl", ".jsonl.zst")
 _PSEUDO: Final = frozenset({"/dev", "/proc", "/sys"})
 
 
@@ -38,7 +39,9 @@ def identity(path: Path) -> Identity | None:
 
 
 def walk(root: Path, report: Report) -> Iterator[Path]:
-    """The resolved paths of all ``.jsonl`` files below a resolved folder, in the order of their names.
+    """The resolved paths of all files below a resolved folder that may be transcripts, in the order of their names.
+
+    Those are ``.jsonl`` files, plain or compressed, and the texts in a folder ``agent-transcripts``.
 
     Links to files and folders are followed, but not to a folder that holds `root` itself: behind such a link lies
     everything that the caller chose not to name. A file or folder that is reached twice counts once. The rows of an
@@ -56,7 +59,7 @@ def walk(root: Path, report: Report) -> Iterator[Path]:
         below: list[Path] = []
         for entry in _not_ours(_entries(folder, report)):
             folderish = _is_folder(entry)
-            if not folderish and not entry.name.endswith(".jsonl"):
+            if not folderish and not _may_be_transcript(folder, entry.name):
                 continue
             target = _resolved(entry)
             if folderish:
@@ -66,6 +69,10 @@ def walk(root: Path, report: Report) -> Iterator[Path]:
                 visited.add(found)
                 yield target
         pending.extend(reversed(below))
+
+
+def _may_be_transcript(folder: Path, name: str) -> bool:
+    return name.endswith(_ROWS) or (name.endswith(".txt") and "agent-transcripts" in folder.parts[-2:])
 
 
 def tree(folder: Path, report: Report) -> Iterator[Path]:

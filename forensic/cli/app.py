@@ -34,7 +34,7 @@ EXIT_CODES = """Exit codes:
 FORENSIC_HOME names the folder that holds the archive.
 """
 
-COMMANDS = ("capture", "list", "replay", "verify", "salvage", "prune", "forget")
+COMMANDS = ("capture", "list", "usage", "replay", "verify", "salvage", "prune", "forget")
 """Each is the module of the same name: its ``command`` function, its ``EXAMPLE``."""
 
 

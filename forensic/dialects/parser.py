@@ -23,13 +23,15 @@ from forensic.model import (
     Observation,
     Payload,
     Row,
+    SessionStart,
     SetAside,
+    Setting,
     SideFile,
     Unmodelled,
     Unreadable,
 )
 
-__all__ = ["UNTYPED", "Aside", "Parser", "Reader", "native"]
+__all__ = ["UNTYPED", "Aside", "Meter", "Parser", "Reader", "native"]
 
 Reader = Callable[[Any, dict[str, Any], Keeper], Iterable[Observation]]
 """(entry, decoded body, keeper) -> observations with ``ref`` set; ``part`` is numbered by `Parser.observe`.
@@ -40,6 +42,7 @@ The body of a side file whose name does not end in ``.json`` is empty: its reade
 UNTYPED: Final = "<object>"
 """Family of an object that does not say what it is."""
 
+_METERED: Final = frozenset({SessionStart, Setting})
 _BOM = b"\xef\xbb\xbf"
 _NAME_LIMIT = 100
 
@@ -66,10 +69,21 @@ class Aside(Struct, frozen=True):
         return (SetAside(**self.base(entry, body), family=self.family, value=value),)
 
 
+class Meter(NamedTuple):
+    """How usage is told from rows that say nothing of it, for who wants nothing else.
+
+    A row without any of the `needles` says nothing. `read` is a short way to what the row's readers would say of usage,
+    for dialects where that pays; it may raise, and then the readers are asked.
+    """
+
+    needles: tuple[bytes, ...]
+    read: Callable[[Row], Iterable[Observation]] | None = None
+
+
 class Parser(NamedTuple):
     """One version of one dialect. `family` names a decoded row, `event` a decoded payload, `side` a side file.
 
-    `blocks` lists what readers know inside rows, for the census.
+    `blocks` lists what readers know inside rows, for the census. Without a `meter` every row may tell of usage.
     """
 
     dialect: str
@@ -81,6 +95,7 @@ class Parser(NamedTuple):
     side: Callable[[str], str]
     files: Mapping[str, Reader]
     blocks: Mapping[str, tuple[str, ...]] = {}
+    meter: Meter | None = None
 
     def revise(self, version: int, **tables: Any) -> Parser:
         """The next version: tables given are laid over the ones there are, functions given take their place."""
@@ -101,6 +116,20 @@ class Parser(NamedTuple):
         if len(seen) > 1:
             return [one if one.part == part else replace(one, part=part) for part, one in enumerate(seen)]
         return seen
+
+    @property
+    def tells_usage(self) -> bool:
+        """Whether the format has any place for it."""
+        return self.meter is None or self.meter.needles != ()
+
+    def measure(self, row: Row) -> Iterable[Observation]:
+        """What `observe` says of usage, and of what it depends on: models in force, beginnings of sessions."""
+        if self.meter is not None and self.meter.read is not None:
+            try:
+                return self.meter.read(row)
+            except Exception:  # noqa: BLE001, S110 -- the short way is for rows as they should be; the readers know all
+                pass
+        return [one for one in self.observe(row) if one.usage is not None or type(one) in _METERED]
 
     def _row(self, row: Row, keep: Keeper) -> list[Observation]:
         try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 import msgspec
@@ -22,14 +23,16 @@ from forensic.model import (
     Unreadable,
     Usage,
 )
-from forensic.replay.reconcile import Placed, reconcile
+from forensic.replay.counters import Spent, spent
+from forensic.replay.frames import Placed
+from forensic.replay.lineage import trace
+from forensic.replay.reconcile import reconcile
+from forensic.replay.rewrites import Rewrites
 from forensic.replay.summary import RowCount, summarize
-from forensic.replay.usage import Seen, aggregate
+from forensic.replay.usage import aggregate, tally
+from forensic.replay.version import REPLAY_VERSION
 
-__all__ = ["REPLAY_VERSION", "Reads", "digest", "play"]
-
-REPLAY_VERSION = 1
-"""Raised with every change of meaning in turns, reconcile, usage or summary."""
+__all__ = ["Reads", "digest", "play"]
 
 _BATCH = 1024
 
@@ -44,6 +47,10 @@ class Reads(Protocol):
     @property
     def version(self) -> int:
         """The parser's version."""
+
+    @property
+    def tells_usage(self) -> bool:
+        """Whether the format has any place for usage."""
 
     def observe(self, entry: Entry, keep: Keeper = FOLDED) -> list[Observation]:
         """All that one entry says; never empty, never an exception."""
@@ -103,10 +110,13 @@ def play(  # noqa: PLR0913 -- what stands in the head of a session document, by 
     observations: list[Observation] = []
     made = _Digest()
     usage_before: Usage | None = None
+    rewrites, again = Rewrites(), set[int]()
     for entry in entries:
         seen = parser.observe(entry, keep)
         if type(entry) is Row:
             rows.count(entry, seen)
+            if seen[0].id is None and rewrites.again(entry):
+                again.update(range(len(observations), len(observations) + len(seen)))
         for one in seen:
             if one.usage is not None:
                 # rows of one message repeat their usage: one value for all of them
@@ -115,18 +125,21 @@ def play(  # noqa: PLR0913 -- what stands in the head of a session document, by 
                 usage_before = one.usage
         observations.extend(seen)
         made.add(seen)
-    placed = reconcile(observations, session)
+    lines = trace(observations)
+    placed = reconcile(observations, session, lines, again)
     known = list(findings)
     missing = {
         "model messages without any usage": placed.without_usage,
         "stretches that could not be read": sum(type(one) is Unreadable for one in placed.aside),
         "rows that this parser has no reading for": rows.untold if rows.classes["read"] else rows.classes["unmodelled"],
         "subagents of whom no row was found": placed.rowless,
-        "compactions, whose own model call is in no row": placed.compactions,
+        "compactions, whose own model call is in no row": _uncounted(observations, placed),
+        "formats that tell no usage": not parser.tells_usage,
         "gaps in the recording": sum(finding.kind == "gap" for finding in known),
     }
     told = max((one.output_tokens or 0 for one in placed.aside if isinstance(one, Accounting)), default=0)
-    usage = aggregate(_with_usage(observations, placed), missing, told)
+    costs = spent(observations, lines, session, again)
+    usage = aggregate(tally(costs, _turn_in(placed)), missing, told, lines.rules())
     return Session(
         harness=harness,
         session=session,
@@ -135,7 +148,12 @@ def play(  # noqa: PLR0913 -- what stands in the head of a session document, by 
         replay_version=REPLAY_VERSION,
         content_id=content_id,
         usage=usage,
-        summary=summarize(observations, placed, rows, (name for name in usage["by_model"] if name != "unknown")),
+        summary=summarize(
+            _own(observations, lines.inherited | again),
+            placed,
+            rows,
+            (name for name in usage["by_model"] if name != "unknown"),
+        ),
         tree=placed.root,
         aside=placed.aside,
         findings=[*known, *placed.findings],
@@ -145,10 +163,29 @@ def play(  # noqa: PLR0913 -- what stands in the head of a session document, by 
     )
 
 
-def _with_usage(observations: list[Observation], placed: Placed) -> Iterator[Seen]:
-    """What carries usage, in recorded order, copies inside progress rows last."""
-    for copies in (False, True):
-        for number, turn in placed.turn_of.items():
-            seen = observations[number]
-            if (seen.via is not None) is copies:
-                yield Seen(seen, turn or placed.turn_of_agent.get(seen.agent or ""))
+def _uncounted(observations: list[Observation], placed: Placed) -> int:
+    """Compactions in streams without a running total, which would have counted their calls."""
+    if not placed.compactions:
+        return 0
+    totals = {
+        seen.ref.stream
+        for seen in observations
+        if seen.usage is not None and seen.usage.running is not None and seen.usage.output_tokens is not None
+    }
+    return sum(stream not in totals for stream in placed.compactions)
+
+
+def _own(observations: list[Observation], others: AbstractSet[int]) -> list[Observation]:
+    """All but what was said elsewhere or before."""
+    if not others:
+        return observations
+    return [seen for number, seen in enumerate(observations) if number not in others]
+
+
+def _turn_in(placed: Placed) -> Callable[[Spent], str | None]:
+    """Which turn what was spent belongs to: its own, or that of the call that started its subagent."""
+
+    def turn(item: Spent) -> str | None:
+        return placed.turn_of.get(item.number) or placed.turn_of_agent.get(item.observation.agent or "")
+
+    return turn

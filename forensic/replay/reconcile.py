@@ -8,20 +8,19 @@ subagents are hung under the call that an identifier ties them to once everythin
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
-
-from msgspec import Struct
 
 from forensic.model import (
     Accounting,
     Basis,
     Compaction,
+    Execution,
     Finding,
     HookRun,
     Mended,
     Node,
     Observation,
-    Outcome,
     Permission,
     Progress,
     Prompt,
@@ -30,6 +29,7 @@ from forensic.model import (
     Response,
     SessionFrame,
     SetAside,
+    Setting,
     Skill,
     StepFrame,
     SubagentStart,
@@ -38,62 +38,53 @@ from forensic.model import (
     Title,
     ToolRequest,
     ToolResult,
-    TurnFrame,
     Unmodelled,
     Unreadable,
 )
 from forensic.replay.copies import Copies
-from forensic.replay.pieces import gist, kind_of, moments, ordered
-from forensic.replay.subagents import PLACEHOLDER, Subagents
+from forensic.replay.echoes import Echoes
+from forensic.replay.frames import Placed, Step, name_models, title_of, turn_nodes
+from forensic.replay.history import History
+from forensic.replay.kinds import JOINS, NODELESS, SPOKEN, rank_of
+from forensic.replay.lineage import Lines
+from forensic.replay.outcomes import filled, outcome_of, unanswered
+from forensic.replay.pieces import gist, kind_of, ordered
+from forensic.replay.subagents import Subagents
 from forensic.replay.turns import Turns
 
 __all__ = ["Placed", "reconcile"]
 
 
-class Placed(Struct):
-    """The reconciler's result: the tree, what was laid aside, trouble, and the indexes that usage and summary need."""
+def reconcile(
+    observations: Sequence[Observation],
+    session: str,
+    lines: Lines | None = None,
+    again: AbstractSet[int] = frozenset(),
+) -> Placed:
+    """Place every observation of one session, given in recorded order, copies inside progress rows included.
 
-    root: Node
-    aside: list[Observation]
-    findings: list[Finding]
-    turns: Turns
-    turn_of: dict[int, str | None]
-    """Turn of each observation that carries usage, by its position in the session."""
-    turn_of_agent: dict[str, str | None]
-    """Turn of the call that started each subagent."""
-    calls: list[Node]
-    steps: int
-    without_usage: int
-    repeated: int
-    subagents: int
-    rowless: int
-    compactions: int
-    """Those that a model made; a client may also shorten by itself."""
-
-
-class _Step(Struct):
-    node: Node
-    agent: str | None
-    turn: str | None
-    by_row: bool
-    pieces: dict[tuple[type[Observation], str | None], Node] | None = None
-
-
-def reconcile(observations: Sequence[Observation], session: str) -> Placed:
-    """Place every observation of one session, given in recorded order, copies inside progress rows included."""
+    `lines` tells which of them repeat the history of another thread, `again` which stood in an earlier generation.
+    """
     # what only placing needs is gone before the tree is finished
-    return _built(observations, session).finish()
+    return _built(observations, session, lines or Lines(), again).finish()
 
 
-def _built(observations: Sequence[Observation], session: str) -> _House:
-    house = _House(session, Copies(observations))
+def _built(observations: Sequence[Observation], session: str, lines: Lines, again: AbstractSet[int]) -> _House:
+    inherited = lines.inherited
+    own = (seen for number, seen in enumerate(observations) if number not in inherited and number not in again)
+    house = _House(session, Copies(own))
     late: tuple[list[int], list[int], list[int]] = ([], [], [])
     turns: dict[int, str | None] = {}
-    for number, (seen, turn) in enumerate(house.turns.track(observations)):
-        if seen.usage is not None:
-            house.turn_of[number] = turn
-            house.told.add(seen.step)
-        rank = _rank(seen)
+    for number, seen in enumerate(observations):
+        if number in inherited:
+            house.inherit(number, seen, lines)
+            continue
+        if number in again:
+            house.repeat(number, seen)
+            continue
+        turn = house.turns.turn_of(seen)
+        house.note(number, seen, turn)
+        rank = rank_of(seen)
         if rank is None:
             house.place(number, seen, turn)
         else:
@@ -105,38 +96,49 @@ def _built(observations: Sequence[Observation], session: str) -> _House:
     return house
 
 
-def _rank(seen: Observation) -> int | None:
-    """When it can be placed: at once, or behind everything that it may join."""
-    if seen.via is not None:
-        return 2
-    if seen.agent == PLACEHOLDER:
-        return 1
-    return 0 if type(seen) in _JOINS else None
-
-
 class _House:
     """The tree while it is being built."""
 
     def __init__(self, session: str, copies: Copies) -> None:
         self.session = session
         self.copies = copies
+        self.echoes = Echoes()
+        self.histories: dict[str, History] = {}
         self.turns = Turns()
         self.turn_of: dict[int, str | None] = {}
         self.before: list[Node] = []
         self.in_turn: dict[str, list[Node]] = {}
         self.subagents = Subagents(self.find)
-        self.steps: dict[str, _Step] = {}
+        self.steps: dict[str, Step] = {}
         self.told: set[str | None] = set()
+        self.models: dict[str, str] = {}
         self.calls: dict[str, Node] = {}
         self.call_nodes: list[Node] = []
         self.loose_calls: dict[int, tuple[str | None, str | None]] = {}
+        self.executions: list[Node] = []
+        self.begun: dict[str, Execution] = {}
+        self.running: dict[str | None, dict[str | None, Node]] = {}
+        """Calls of each agent that no row has answered so far."""
+        self.stepless = 0
         self.prompts: dict[tuple[str | None, str], Node] = {}
         self.number = 0
-        self.compactions = 0
+        self.compactions: list[str] = []
         self.laid_aside: list[tuple[int, Observation]] = []
         self.findings: dict[tuple[str, str], Finding] = {}
         self.titles: list[Title] = []
         self.first_prompt: Prompt | None = None
+
+    def note(self, number: int, seen: Observation, turn: str | None) -> None:
+        """Take down what counts for others before anything is placed."""
+        if seen.via is None and type(seen) is ToolResult:
+            self.running.get(seen.agent, {}).pop(seen.call, None)
+        if seen.usage is not None:
+            self.turn_of[number] = turn
+            self.told.add(seen.step)
+            if seen.usage.model is not None and seen.step is not None:
+                self.models.setdefault(seen.step, seen.usage.model)
+        elif seen.via is None and seen.step is None and type(seen) in SPOKEN:
+            self.stepless += 1
 
     # --- placing -----------------------------------------------------------------------------------------------------
 
@@ -146,6 +148,10 @@ class _House:
         if seen.agent is not None:
             self.subagents.of(seen.agent).seen = True
         if self.copies.is_copy(seen) and self._joins_first(seen):
+            return
+        if seen.via == "event" and (node := self.echoes.match(seen, turn)) is not None:
+            self.copies.remember(seen, node)
+            self.prove(node, seen, Basis.COMPARED, "turn", "text")
             return
         handler = _HANDLERS.get(type(seen))
         if handler is not None:
@@ -157,8 +163,31 @@ class _House:
         """A node of its own, among the pieces of its agent's turn."""
         node = Node(seen=seen)
         self.copies.remember(seen, node)
+        self.echoes.remember(seen, turn, node)
         self._container(seen.agent, turn).append(node)
         return node
+
+    def inherit(self, number: int, seen: Observation, lines: Lines) -> None:
+        """A piece of another thread's history stands as it was written, joined with nothing and counted nowhere."""
+        self.number = number
+        line = lines.by_stream[seen.ref.stream]
+        history = self.histories.get(seen.ref.stream)
+        if history is None:
+            history = self.histories[seen.ref.stream] = History(line, seen)
+            (self.before if seen.agent is None else self.subagents.of(seen.agent).items).append(history.node)
+        if type(seen) in NODELESS:
+            self.lay_aside(seen)
+        else:
+            history.add(seen)
+        if seen.part == 0:
+            note = f"rows that repeat the history of {line.origin}, told apart by {line.rule}"
+            self.find("inherited-history", note, seen.ref)
+
+    def repeat(self, number: int, seen: Observation) -> None:
+        """A piece of a row that stood there before the file was written anew."""
+        self.number = number
+        self.lay_aside(seen)
+        self.copies.count(seen)
 
     def in_step(self, seen: Observation, turn: str | None) -> Node:
         """A node among the other pieces of its model message, wherever in the file those stand."""
@@ -169,19 +198,20 @@ class _House:
             return step.node
         node = Node(seen=seen)
         self.copies.remember(seen, node)
+        self.echoes.remember(seen, turn, node)
         step.node.add(node)
         if step.pieces is not None:
             step.pieces.setdefault((type(seen), gist(seen)), node)
         return node
 
-    def step(self, seen: Observation, turn: str | None) -> _Step:
+    def step(self, seen: Observation, turn: str | None) -> Step:
         """The step of a message, made by its first piece."""
         key = seen.step or ""
         step = self.steps.get(key)
         if step is None:
             model = seen.usage.model if seen.usage else None
             frame = StepFrame(id=key, model=model, ref=seen.ref, part=seen.part, at=seen.at)
-            step = self.steps[key] = _Step(Node(seen=frame), seen.agent, turn, seen.via is None)
+            step = self.steps[key] = Step(Node(seen=frame), seen.agent, turn, seen.via is None)
             self._container(seen.agent, turn).append(step.node)
         if isinstance(seen, Response) and seen.synthetic:
             self.told.add(key)
@@ -217,7 +247,7 @@ class _House:
             self.prove(node, seen, Basis.EXACT, "id")
             self.copies.count(seen)
             return True
-        if type(seen) in _NODELESS or type(seen) in _JOINS:
+        if type(seen) in NODELESS or type(seen) in JOINS:
             self.copies.count(seen)
             return False
         self.find("row-id-reused", "a row id stands on rows that differ; each is kept as its own", seen.ref)
@@ -240,7 +270,7 @@ class _House:
             return
         self.in_step(seen, turn)
 
-    def _told_already(self, step: _Step, seen: Observation) -> bool:
+    def _told_already(self, step: Step, seen: Observation) -> bool:
         """Whether the message has this very piece: clients write some blocks again in a later row of the message."""
         text = gist(seen)
         if text is None or isinstance(seen, ToolRequest):
@@ -273,6 +303,29 @@ class _House:
             self.loose_calls[id(node)] = (seen.agent, turn)
         if seen.call is not None:
             self.calls[seen.call] = node
+            self.running.setdefault(seen.agent, {})[seen.call] = node
+
+    def execution(self, seen: Execution, turn: str | None) -> None:
+        """A tool that ran is evidence of the call that asked for it; inside of another call it owns itself."""
+        known = self.calls.get(seen.call) if seen.call is not None else None
+        if known is not None:
+            self.prove(known, seen, Basis.EXACT, "call")
+            self.begun.setdefault(seen.call or "", seen)
+            return
+        around = self.calls.get(seen.within) if seen.within is not None else None
+        running = self.running.get(seen.agent, {})
+        if around is None and len(running) == 1:
+            around = next(iter(running.values()))
+        if around is None:
+            node = self.own(seen, turn)
+        else:
+            node = Node(seen=seen)
+            self.copies.remember(seen, node)
+            around.add(node)
+        self.executions.append(node)
+        self.loose_calls[id(node)] = (seen.agent, turn)
+        if seen.call is not None:
+            self.calls[seen.call] = node
 
     def result(self, seen: ToolResult, turn: str | None) -> None:
         """A result joins its call; the first one decides, others are evidence."""
@@ -285,8 +338,11 @@ class _House:
             return
         self.copies.remember(seen, node)
         self.prove(node, seen, Basis.EXACT, "call")
+        begun = self.begun.get(seen.call or "", node.seen)
         if node.outcome is None:
-            node.outcome = _outcome(node.seen, seen)
+            node.outcome = outcome_of(begun, seen)
+        elif seen.via == "event":
+            node.outcome = outcome_of(begun, filled(node.outcome.result, seen))
         elif self.copies.is_copy(seen):
             self.copies.count(seen)
         else:
@@ -316,7 +372,8 @@ class _House:
 
     def compaction(self, seen: Compaction, turn: str | None) -> None:
         """A compaction is an event of the turn."""
-        self.compactions += not seen.micro
+        if not seen.micro and seen.usage is None:
+            self.compactions.append(seen.ref.stream)
         self.own(seen, turn)
 
     def skill(self, seen: Skill, turn: str | None) -> None:
@@ -363,11 +420,12 @@ class _House:
     def finish(self) -> Placed:
         """Hang the subagents, order the pieces, close the frames."""
         self.subagents.resolve(self.calls, self._owner_of)
-        root = Node(seen=SessionFrame(id=self.session, title=self._title()))
-        root.children = [*ordered(self.before), *self._turns(), *self.subagents.hang()]
-        for node in self.call_nodes:
+        root = Node(seen=SessionFrame(id=self.session, title=title_of(self.titles, self.copies, self.first_prompt)))
+        root.children = [*ordered(self.before), *turn_nodes(self.turns.number(), self.in_turn), *self.subagents.hang()]
+        for node in (*self.call_nodes, *self.executions):
             if node.outcome is None:
-                node.outcome = Outcome(outcome="no_result")
+                node.outcome = unanswered(node.seen)
+        name_models(self.steps, self.models)
         repeated = self.copies.repeated
         if repeated:
             note = "rows that stand in the recording more than once, each counted once"
@@ -382,8 +440,9 @@ class _House:
             turn_of=self.turn_of,
             turn_of_agent=self.subagents.turns(),
             calls=self.call_nodes,
+            executions=self.executions,
             steps=len(self.steps),
-            without_usage=len(self.steps.keys() - self.told),
+            without_usage=len(self.steps.keys() - self.told) + (0 if self.turn_of else self.stepless),
             repeated=len(repeated),
             subagents=len(self.subagents.known),
             compactions=self.compactions,
@@ -401,48 +460,6 @@ class _House:
         step = self.steps[name]
         return step.agent, step.turn
 
-    def _title(self) -> str | None:
-        """The last title given to this session, a person's before a machine's; else the first prompt.
-
-        A title that names a row of another session as its place belongs to that one.
-        """
-        own = [title for title in self.titles if title.leaf is None or self.copies.known(title.leaf)]
-        by_hand = [title for title in own if title.source == "custom"]
-        titled = by_hand or own
-        if titled:
-            return titled[-1].text.preview
-        return None if self.first_prompt is None else self.first_prompt.text.preview
-
-    def _turns(self) -> list[Node]:
-        nodes = []
-        for turn in self.turns.number():
-            items = ordered(self.in_turn.pop(turn.id, []))
-            times = [at for node in items for at in moments(node)]
-            frame = TurnFrame(
-                id=turn.id,
-                number=turn.number,
-                source=turn.source,
-                aborted=turn.aborted,
-                ref=items[0].seen.ref if items else None,
-                part=items[0].seen.part if items else 0,
-                at=min(times, default=None),
-                until=max(times, default=None),
-            )
-            nodes.append(Node(seen=frame, children=items))
-        return nodes
-
-
-def _outcome(request: Any, result: ToolResult) -> Outcome:
-    word = result.outcome or ("unknown" if result.ok is None else "ok" if result.ok else "error")
-    duration, measured = result.duration_ms, "reported"
-    if duration is None:
-        measured = "clock"
-        if request.at is not None and result.at is not None and result.at >= request.at:
-            duration = round((result.at - request.at).total_seconds() * 1000)
-    return Outcome(
-        outcome=word, duration_ms=duration, measured=measured if duration is not None else None, result=result
-    )
-
 
 _Handler = Callable[[_House, Any, str | None], object]
 _HANDLERS: dict[type[Observation], _Handler] = {
@@ -451,6 +468,7 @@ _HANDLERS: dict[type[Observation], _Handler] = {
     Thought: _House.message_piece,
     Response: _House.message_piece,
     ToolRequest: _House.request,
+    Execution: _House.execution,
     ToolResult: _House.result,
     Progress: _House.sign_of_call,
     SetAside: _House.sign_of_call,
@@ -464,7 +482,5 @@ _HANDLERS: dict[type[Observation], _Handler] = {
     Unreadable: _House.unreadable,
     Unmodelled: _House.lay_aside,
     Accounting: _House.lay_aside,
+    Setting: _House.lay_aside,
 }
-_NODELESS = frozenset({Progress, SetAside, Skill, SubagentStart, Title, Mended, Unreadable, Unmodelled, Accounting})
-_JOINS = frozenset({ToolResult, Progress, SetAside, Permission, HookRun, Skill})
-"""Kinds that join a call by its id: placed once all calls are known."""

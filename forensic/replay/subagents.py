@@ -14,7 +14,7 @@ __all__ = ["PLACEHOLDER", "Subagent", "Subagents"]
 PLACEHOLDER = "sidechain"
 """Agent of rows that only say they are a subagent's; they yield to the subagent's own file."""
 
-_GROUNDS = ("side-file", "result", "progress")
+_GROUNDS = ("side-file", "row", "result", "progress")
 """What ties a subagent to a call, most trusted first."""
 
 Owner = Callable[[Node], tuple[str | None, str | None]]
@@ -60,7 +60,8 @@ class Subagents:
         agent.description = agent.description or seen.description
         agent.workflow = agent.workflow or seen.workflow
         agent.proofs.append(Proof(seen.ref, seen.part, kind_of(seen), Basis.EXACT, ("agent",)))
-        self.link(seen.spawned, "progress" if seen.via else "side-file", seen.call)
+        beside = seen.ref.stream.startswith("files/")
+        self.link(seen.spawned, "progress" if seen.via else "side-file" if beside else "row", seen.call)
 
     def link(self, spawned: str, ground: str, call: str | None) -> None:
         """Note which call an entry ties a subagent to."""

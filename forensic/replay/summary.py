@@ -9,7 +9,9 @@ from typing import Any
 
 from forensic.model import (
     Compaction,
+    Execution,
     Failure,
+    HistoryFrame,
     Mended,
     Node,
     Observation,
@@ -26,7 +28,7 @@ from forensic.model import (
     Unmodelled,
     Unreadable,
 )
-from forensic.replay.reconcile import Placed
+from forensic.replay.frames import Placed
 
 __all__ = ["RowCount", "summarize"]
 
@@ -82,30 +84,33 @@ def summarize(observations: list[Observation], placed: Placed, rows: RowCount, m
     """The summary section of the session document (docs/replay.md)."""
     turns = [turn for turn in placed.turns.known.values() if turn.prompted]
     nodes = list(_nodes(placed.root))
+    ran = [*placed.calls, *placed.executions]
     kinds = Counter(map(type, nodes))
     first, last = _span(observations)
     failures = [one for one in nodes if isinstance(one, Failure)]
-    outcomes = Counter(_outcome(node).outcome for node in placed.calls)
+    outcomes = Counter(_outcome(node).outcome for node in ran)
     return {
         "turns": len(turns),
         "aborted_turns": sum(turn.aborted for turn in turns),
         "steps": placed.steps,
         "tool_calls": len(placed.calls),
+        "nested_calls": len(placed.executions),
         "failures": outcomes["error"],
         "refused": sum(outcomes[word] for word in _REFUSED),
         "interrupted": outcomes["interrupted"],
         "unanswered": outcomes["no_result"],
+        "not_told": outcomes["not_told"],
         "rows": rows.figures(placed.repeated),
         "started": first,
         "ended": last,
         "wall_ms": _milliseconds(first, last),
         "busy_ms": _busy(placed.root),
-        "tools": _tools(placed.calls),
+        "tools": _tools(ran),
         "retries": sum(one.attempt is not None for one in failures),
         "api_errors": sum(one.attempt is None for one in failures),
-        "files_read": _files(placed.calls, wrote=False),
-        "files_written": _files(placed.calls, wrote=True),
-        "commands": list(_commands(placed.calls)),
+        "files_read": _files(ran, wrote=False),
+        "files_written": _files(ran, wrote=True),
+        "commands": list(_commands(ran)),
         "skills": _skills(observations),
         "compactions": kinds[Compaction],
         "subagents": placed.subagents,
@@ -117,10 +122,12 @@ def summarize(observations: list[Observation], placed: Placed, rows: RowCount, m
 
 
 def _nodes(root: Node) -> Iterator[Observation]:
-    """Everything that stands in the tree; copies do not."""
+    """Everything that stands in the tree; copies do not, and the history of other threads is theirs."""
     stack = [root]
     while stack:
         node = stack.pop()
+        if isinstance(node.seen, HistoryFrame):
+            continue
         if isinstance(node.seen, Observation):
             yield node.seen
         stack.extend(node.children)
@@ -130,8 +137,8 @@ def _outcome(node: Node) -> Outcome:
     return node.outcome or Outcome(outcome="no_result")
 
 
-def _request(node: Node) -> ToolRequest:
-    assert isinstance(node.seen, ToolRequest)  # noqa: S101 -- only requests own calls
+def _request(node: Node) -> ToolRequest | Execution:
+    assert isinstance(node.seen, ToolRequest | Execution)  # noqa: S101 -- only these own calls
     return node.seen
 
 

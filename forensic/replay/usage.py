@@ -1,34 +1,44 @@
 """Usage aggregator: what the model calls of one session cost in tokens, and how sure that is.
 
-One slot a model call. A row names its call by message id, else by request id; a request id that later shows up with a
-message id folds into it; a row with neither counts by itself, its copies with it. Within a slot each field keeps its
+One `Call` a model call. A row names its call by message id, else by request id; a request id that later shows up with a
+message id folds into it; a row with neither counts by itself, its copies with it. Within a call each figure keeps its
 largest value, because early rows of a reply carry a partial count. Copies in other files and in progress rows fall into
-the same slot.
+the same call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from sys import intern
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
 
-from forensic.model import Observation, Usage
+from forensic.model import Usage
+from forensic.replay.counters import COUNTED, Counts, Spent, counts_of
 from forensic.replay.subagents import PLACEHOLDER
 
-__all__ = ["FIELDS", "UNATTRIBUTED", "UNDATED", "Seen", "aggregate"]
+__all__ = [
+    "FIELDS",
+    "MAIN",
+    "UNATTRIBUTED",
+    "UNDATED",
+    "Call",
+    "Key",
+    "Tally",
+    "Units",
+    "aggregate",
+    "certainty_of",
+    "figures_of",
+    "fold",
+    "ratio",
+    "tally",
+    "total_of",
+    "units_of",
+]
 
-FIELDS = (
-    "input_tokens",
-    "output_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "cache_write_5m_tokens",
-    "cache_write_1h_tokens",
-    "reasoning_tokens",
-)
-_RATIO_FIELDS = FIELDS[:4]
+FIELDS = COUNTED
+_TOTAL = FIELDS.index("total_tokens")
 UNDATED = "undated"
 UNATTRIBUTED = "unattributed"
 MAIN = "main"
@@ -36,133 +46,190 @@ MAIN = "main"
 _NO_STOP = "no stop reason on the last row of the message: the count may be a placeholder"
 _NO_ID = "rows without message id and request id, counted one by one"
 _UNUSABLE = "usage that is no count of tokens"
+_TOTAL_ONLY = "totals that do not say what they are made of"
+_PARTIAL = "calls of which no row tells all figures"
 _MORE = "the producer's own account is larger: model calls that no row tells of"
+_HISTORY = "threads whose taken-along history was told apart by: "
 _IDLESS = ("row", "number")
 _COMPLETE: Mapping[str, int] = {}
+_NOTHING: Counts = (None,) * len(FIELDS)
+
+Key = tuple[str, str]
+"""What names a call: message, request, counter, row or number, and the name."""
 
 
-class Seen(Struct):
-    """One observation that carries usage, with the turn it was placed in."""
+class Call(Struct, array_like=True):
+    """One model call, or (with `calls`) what is known of several together; `at` is when it was first told of.
 
-    observation: Observation
-    turn: str | None
+    `by_row` says that rows of its own tell of it, and not only copies inside progress rows.
+    """
 
-
-_NOTHING: tuple[int | None, ...] = (None,) * len(FIELDS)
-
-
-class _Slot(Struct):
-    counts: tuple[int | None, ...]
+    key: Key
+    counts: Counts
     model: str | None = None
-    day: str | None = None
+    at: datetime | None = None
     agent: str | None = None
     turn: str | None = None
+    calls: int = 1
     final: bool = False
     by_row: bool = False
-    idless: bool = False
     unusable: bool = False
+    covered: bool = False
+    request: str | None = None
+
+    @property
+    def idless(self) -> bool:
+        """Whether no row names the call."""
+        return self.key[0] in _IDLESS
 
 
-def aggregate(seen: Iterable[Seen], missing: Mapping[str, int] | None = None, told: int = 0) -> dict[str, Any]:
+class Units(Struct, frozen=True, array_like=True):
+    """What was billed in the producer's own units, and when that was told."""
+
+    at: datetime | None
+    units: dict[str, int | float]
+
+
+class Tally(Struct, array_like=True):
+    """All usage of one session: its calls, those of the history that it took along, units; `raw` adds up every row."""
+
+    calls: list[Call]
+    inherited: list[Call]
+    units: list[Units]
+    raw: int = 0
+    idless: int = 0
+    unusable: int = 0
+
+
+def tally(seen: Iterable[Spent], turn_of: Callable[[Spent], str | None] = lambda _: None) -> Tally:
+    """Put together what rows tell of calls, given in recorded order, copies inside progress rows last."""
+    own, inherited = _Calls(), _Calls()
+    units: list[Units] = []
+    for item in seen:
+        usage = item.usage
+        if usage.units and not item.inherited:
+            units.append(Units(item.observation.at, usage.units))
+        if usage.calls != 0 or any(one is not None for one in counts_of(usage)):
+            (inherited if item.inherited else own).take(item, turn_of(item))
+    return Tally(list(own.calls.values()), list(inherited.calls.values()), units, own.raw, own.idless, own.unusable)
+
+
+def aggregate(
+    found: Tally, missing: Mapping[str, int] | None = None, told: int = 0, rules: Mapping[str, int] = _COMPLETE
+) -> dict[str, Any]:
     """The usage section of the session document (docs/replay.md).
 
     `missing` counts, by reason, what may have been paid for and tells nothing: then a total is no more than a bound.
-    So it is when the producer itself `told` of more output tokens than the rows do.
+    So it is when the producer itself `told` of more output tokens than the rows do. `rules` counts the threads whose
+    history was told apart by each rule.
     """
-    slots, raw, idless, unusable = _slots(seen)
-    if told > sum(slot.counts[1] or 0 for slot in slots):
+    calls = found.calls
+    if told > sum(call.counts[1] or 0 for call in calls):
         missing = {**(missing or {}), _MORE: 1}
-    total = _group(slots, {reason: count for reason, count in (missing or {}).items() if count})
-    own = [slot for slot in slots if not slot.by_row]
+    unknown = {reason: count for reason, count in (missing or {}).items() if count}
+    inferred = {_HISTORY + rule: count for rule, count in rules.items() if rule != "ordinal"}
+    total = _group(calls, unknown, inferred)
     return {
         "total": total,
-        "by_model": _by(slots, lambda slot: slot.model or "unknown"),
-        "by_agent": _by(slots, lambda slot: slot.agent or MAIN),
-        "by_turn": _by(slots, lambda slot: slot.turn or UNATTRIBUTED),
-        "by_day": dict(sorted(_by(slots, lambda slot: slot.day or UNDATED).items())),
+        "by_model": _by(calls, lambda call: call.model or "unknown"),
+        "by_agent": _by(calls, lambda call: call.agent or MAIN),
+        "by_turn": _by(calls, lambda call: call.turn or UNATTRIBUTED),
+        "by_day": dict(sorted(_by(calls, _day).items())),
         "certainty": total["certainty"],
-        "raw_vs_deduped": _ratio(raw, slots),
-        "from_progress": _group(own),
-        "idless_records": idless,
-        "unusable_records": unusable,
+        "raw_vs_deduped": ratio(found.raw, calls),
+        "from_progress": _group([call for call in calls if not call.by_row]),
+        "inherited": _group(found.inherited) if found.inherited or rules else None,
+        "units": units_of(found.units),
+        "idless_records": found.idless,
+        "unusable_records": found.unusable,
     }
 
 
-def _slots(seen: Iterable[Seen]) -> tuple[list[_Slot], int, int, int]:
-    slots: dict[tuple[str, str], _Slot] = {}
-    message_of: dict[str, str] = {}
-    rows: set[str] = set()
-    raw = idless = unusable = 0
-    for item in seen:
-        usage = item.observation.usage
-        if usage is None:
-            continue
-        row = item.observation.id
-        key = _key(usage, message_of, slots, ("row", row) if row else ("number", f"{idless}"))
-        unusable += bool(usage.unusable)
-        slot = slots.get(key)
-        if slot is None:
-            slot = slots[key] = _Slot(_NOTHING, idless=key[0] in _IDLESS)
-            idless += slot.idless
-        raw += _take(slot, item, usage, copied=row in rows)
+def units_of(told: Iterable[Units]) -> dict[str, int | float]:
+    """The producer's own units, added up by name."""
+    sums: dict[str, int | float] = {}
+    for one in told:
+        for name, amount in one.units.items():
+            sums[name] = sums.get(name, 0) + amount
+    return dict(sorted(sums.items()))
+
+
+class _Calls:
+    """Calls as they are being put together."""
+
+    def __init__(self) -> None:
+        self.calls: dict[Key, Call] = {}
+        self.raw = self.idless = self.unusable = 0
+        self._message_of: dict[str, str] = {}
+        self._rows: set[str] = set()
+
+    def take(self, item: Spent, turn: str | None) -> None:
+        """Let one row speak of its call."""
+        usage, row = item.usage, item.observation.id
+        if item.key is not None:
+            key: Key = ("counter", item.key)
+        elif usage.message is not None and usage.request is None:
+            key = ("message", usage.message)
+        else:
+            key = self._key(usage, row)
+        if usage.unusable:
+            self.unusable += 1
+        call = self.calls.get(key)
+        if call is None:
+            call = self.calls[key] = Call(key, _NOTHING)
+            self.idless += call.idless
+            if usage.calls is not None:
+                call.calls = usage.calls
+        self.raw += _take(call, item, turn, copied=row in self._rows)
         if row is not None:
-            rows.add(row)
-    return list(slots.values()), raw, idless, unusable
+            self._rows.add(row)
+
+    def _key(self, usage: Usage, row: str | None) -> Key:
+        request, message_of = usage.request, self._message_of
+        if usage.message:
+            key = ("message", usage.message)
+            if request and message_of.setdefault(request, usage.message) == usage.message:
+                orphan = self.calls.pop(("request", request), None)
+                if orphan is not None:
+                    orphan.key = key
+                    fold(self.calls.setdefault(key, orphan), orphan)
+            return key
+        if request:
+            return ("message", message_of[request]) if request in message_of else ("request", request)
+        return ("row", row) if row else ("number", f"{self.idless}")
 
 
-def _key(
-    usage: Usage, message_of: dict[str, str], slots: dict[tuple[str, str], _Slot], own: tuple[str, str]
-) -> tuple[str, str]:
-    request = usage.request
-    if usage.message:
-        key = ("message", usage.message)
-        if request and message_of.setdefault(request, usage.message) == usage.message:
-            orphan = slots.pop(("request", request), None)
-            if orphan is not None:
-                _fold(slots.setdefault(key, orphan), orphan)
-        return key
-    if request:
-        return ("message", message_of[request]) if request in message_of else ("request", request)
-    return own
+def fold(call: Call, other: Call) -> None:
+    """Let what is known of one call speak of another one that it turns out to be."""
+    call.counts = _largest(call.counts, other.counts)
+    call.model = call.model or other.model
+    call.at = call.at or other.at
+    call.turn = call.turn or other.turn
+    call.by_row |= other.by_row
+    call.unusable |= other.unusable
 
 
-def _fold(slot: _Slot, other: _Slot) -> None:
-    slot.counts = _largest(slot.counts, other.counts)
-    slot.model = slot.model or other.model
-    slot.day = slot.day or other.day
-    slot.turn = slot.turn or other.turn
-    slot.by_row |= other.by_row
-    slot.unusable |= other.unusable
-
-
-def _take(slot: _Slot, item: Seen, usage: Usage, *, copied: bool) -> int:
-    """Let one row speak in its slot; its own four token figures added up, for the ratio of raw to counted."""
-    row = item.observation
-    figures = (
-        usage.input_tokens,
-        usage.output_tokens,
-        usage.cache_read_tokens,
-        usage.cache_write_tokens,
-        usage.cache_write_5m_tokens,
-        usage.cache_write_1h_tokens,
-        usage.reasoning_tokens,
-    )
-    if slot.counts != figures:
-        slot.counts = _largest(slot.counts, figures)
-    slot.unusable |= bool(usage.unusable)
-    slot.model = slot.model or usage.model
-    if slot.day is None and row.at is not None:
-        slot.day = intern(row.at.date().isoformat())
-    if slot.agent is None or (slot.agent == PLACEHOLDER and row.agent):
-        slot.agent = row.agent or MAIN
-    slot.turn = slot.turn or item.turn
-    if not copied and (row.via is None or not slot.by_row):
-        slot.final = usage.final
-    slot.by_row |= row.via is None
+def _take(call: Call, item: Spent, turn: str | None, *, copied: bool) -> int:
+    """Let one row speak of its call; its own four token figures added up, for the ratio of raw to counted."""
+    row, usage = item.observation, item.usage
+    figures = counts_of(usage)
+    if call.counts != figures:
+        call.counts = _largest(call.counts, figures)
+    call.unusable |= bool(usage.unusable)
+    call.covered |= item.covered
+    call.model = call.model or usage.model
+    call.request = call.request or usage.request
+    call.at = call.at or row.at
+    if call.agent is None or (call.agent == PLACEHOLDER and row.agent):
+        call.agent = row.agent or MAIN
+    call.turn = call.turn or turn
+    if not copied and (row.via is None or not call.by_row):
+        call.final = usage.final
+    call.by_row |= row.via is None
     return (figures[0] or 0) + (figures[1] or 0) + (figures[2] or 0) + (figures[3] or 0)
 
 
-def _largest(mine: tuple[int | None, ...], theirs: tuple[int | None, ...]) -> tuple[int | None, ...]:
+def _largest(mine: Counts, theirs: Counts) -> Counts:
     if mine is _NOTHING:
         return theirs
     return tuple(
@@ -171,43 +238,96 @@ def _largest(mine: tuple[int | None, ...], theirs: tuple[int | None, ...]) -> tu
     )
 
 
-def _by(slots: list[_Slot], name: Callable[[_Slot], str]) -> dict[str, dict[str, Any]]:
-    groups: dict[str, list[_Slot]] = {}
-    for slot in slots:
-        groups.setdefault(name(slot), []).append(slot)
+def total_of(counts: Counts) -> int | None:
+    """All tokens of a call: as told, else the sum of the four that it is made of; None when nothing is told."""
+    total = counts[_TOTAL]
+    if total is not None:
+        return total
+    one, two, three, four = counts[0], counts[1], counts[2], counts[3]
+    if one is None and two is None and three is None and four is None:
+        return None
+    return (one or 0) + (two or 0) + (three or 0) + (four or 0)
+
+
+def _day(call: Call) -> str:
+    return UNDATED if call.at is None else call.at.date().isoformat()
+
+
+def _by(calls: Iterable[Call], name: Callable[[Call], str]) -> dict[str, dict[str, Any]]:
+    groups: dict[str, list[Call]] = {}
+    for call in calls:
+        groups.setdefault(name(call), []).append(call)
     return {key: _group(members) for key, members in groups.items()}
 
 
-def _group(slots: list[_Slot], missing: Mapping[str, int] = _COMPLETE) -> dict[str, Any]:
-    counts: dict[str, Any] = {}
-    for number, field in enumerate(FIELDS):
-        known = [count for slot in slots if (count := slot.counts[number]) is not None]
-        # nothing said is unknown; nothing asked is zero
-        counts[field] = sum(known) if known or not (slots or missing) else None
-    counts["calls"] = len(slots)
-    counts["certainty"] = _certainty(slots, missing)
-    return counts
+def _group(
+    calls: Sequence[Call], missing: Mapping[str, int] = _COMPLETE, inferred: Mapping[str, int] = _COMPLETE
+) -> dict[str, Any]:
+    certainty = certainty_of(calls, missing, inferred)
+    # nothing said is unknown; nothing asked is zero
+    return {**figures_of(calls, asked=bool(calls or missing)), "certainty": certainty}
 
 
-def _certainty(slots: list[_Slot], missing: Mapping[str, int]) -> dict[str, Any]:
+def figures_of(calls: Sequence[Call], *, asked: bool) -> dict[str, int | None]:
+    """The sums of all known figures; where none is known, None if anybody was `asked`, else 0."""
+    sums: dict[str, int | None] = dict.fromkeys(FIELDS, None if asked else 0)
+    columns = [*zip(*(call.counts for call in calls), strict=True)]
+    if columns:
+        columns[_TOTAL] = tuple(total_of(call.counts) for call in calls)
+    for field, column in zip(FIELDS, columns, strict=False):
+        known = [count for count in column if count is not None]
+        if known:
+            sums[field] = sum(known)
+    sums["calls"] = sum(call.calls for call in calls)
+    return sums
+
+
+def certainty_of(
+    calls: Iterable[Call], missing: Mapping[str, int] = _COMPLETE, inferred: Mapping[str, int] = _COMPLETE
+) -> dict[str, Any]:
+    """How sure the figures are: a level, and the reasons with their counts."""
+    no_stop = no_id = unusable = total_only = partial = 0
+    known = False
+    for call in calls:
+        counts = call.counts
+        told = counts[0] is not None and counts[1] is not None
+        if told and call.final and not call.unusable and not call.idless:
+            known = True
+            continue
+        known = known or counts[0] is not None or counts[1] is not None
+        no_stop += not call.final and not call.unusable
+        no_id += call.idless
+        if call.unusable:
+            unusable += 1
+        elif not told:
+            only = counts[_TOTAL] is not None and counts[0] is None and counts[1] is None
+            total_only += only
+            partial += not only and not call.covered and call.calls > 0
     tallies = (
-        ("lower_bound", _NO_STOP, sum(not slot.final and not slot.unusable for slot in slots)),
-        ("inferred", _NO_ID, sum(slot.idless for slot in slots)),
-        ("unknown", _UNUSABLE, sum(slot.unusable for slot in slots)),
+        ("lower_bound", _NO_STOP, no_stop),
+        ("inferred", _NO_ID, no_id),
+        *(("inferred", reason, count) for reason, count in inferred.items()),
+        ("unknown", _UNUSABLE, unusable),
+        ("unknown", _TOTAL_ONLY, total_only),
+        ("unknown", _PARTIAL, partial),
         *(("unknown", reason, count) for reason, count in missing.items()),
     )
     reasons = [{"level": level, "reason": reason, "count": count} for level, reason, count in tallies if count]
-    return {"level": _level({str(reason["level"]) for reason in reasons}, slots), "reasons": reasons}
+    return {"level": _level({str(reason["level"]) for reason in reasons}, known=known), "reasons": reasons}
 
 
-def _level(levels: set[str], slots: list[_Slot]) -> str:
-    if "unknown" in levels and not any(count is not None for slot in slots for count in slot.counts[:2]):
+def _level(levels: set[str], *, known: bool) -> str:
+    if "unknown" in levels and not known:
         return "unknown"
     if levels & {"unknown", "lower_bound"}:
         return "lower_bound"
     return "inferred" if levels else "exact"
 
 
-def _ratio(raw: int, slots: list[_Slot]) -> float | None:
-    counted = sum(count or 0 for slot in slots for count in slot.counts[: len(_RATIO_FIELDS)])
+def ratio(raw: int, calls: Iterable[Call]) -> float | None:
+    """How much more a sum over all rows would be than what the calls cost; None when there is nothing."""
+    counted = 0
+    for call in calls:
+        counts = call.counts
+        counted += (counts[0] or 0) + (counts[1] or 0) + (counts[2] or 0) + (counts[3] or 0)
     return round(raw / counted, 4) if raw and counted else None

@@ -11,9 +11,9 @@ from forensic.replay.player import play
 text = FOLDED.text
 
 
-def ref(offset: int, stream: str = "main") -> Ref:
-    """A place in a stream's first generation."""
-    return Ref(stream, 1, offset)
+def ref(offset: int, stream: str = "main", generation: int = 1) -> Ref:
+    """A place in a stream, in its first generation unless another is named."""
+    return Ref(stream, generation, offset)
 
 
 def at(second: float) -> Any:
@@ -22,8 +22,10 @@ def at(second: float) -> Any:
 
 
 def usage(message: str | None, output: int | None = None, **more: Any) -> Usage:
-    """Usage of a finished message of one model."""
-    return Usage(**{"message": message, "output_tokens": output, "final": True, "model": "m-1", **more})
+    """Usage of a finished message of one model, which was asked nothing new."""
+    return Usage(
+        **{"input_tokens": 0, "message": message, "output_tokens": output, "final": True, "model": "m-1", **more}
+    )
 
 
 class Given:
@@ -31,6 +33,7 @@ class Given:
 
     dialect = "given"
     version = 1
+    tells_usage = True
 
     def observe(self, entry: Entry, keep: Keeper = FOLDED) -> list[Observation]:
         """Hand the entry through."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 from forensic.dialects.claude.v1_assistant import BLOCKS, assistant, read_assistant
 from forensic.dialects.claude.v1_common import Body, aside, base, mapping, text_or_none, whole
 from forensic.dialects.claude.v1_events import ATTACHMENTS, SYSTEM
+from forensic.dialects.claude.v1_meter import METER
 from forensic.dialects.claude.v1_user import USER_BLOCKS, read_user, user
 from forensic.dialects.parser import UNTYPED, Aside, Parser, Reader, native
 from forensic.jsonio import NotJson, decode
@@ -249,4 +250,5 @@ PARSER: Final = Parser(
         "workflow-journal": _workflow_journal,
     },
     blocks={"assistant": tuple(sorted(BLOCKS)), "user": USER_BLOCKS},
+    meter=METER,
 )

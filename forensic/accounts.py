@@ -1,0 +1,229 @@
+"""Accounts: what sessions tell of usage, read from raw files, bundles and archives, and from nothing else twice.
+
+Most bytes of a transcript say nothing of usage: rows are looked for by the needles of their dialect and only those
+found are decoded. Large inputs are shared out among processes. What a bundle of an archive tells is remembered beside
+the archive by the bundle's content; that file may be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from forensic.bundle import open_bundle
+from forensic.capture.found import Found, Piece
+from forensic.capture.tail import Tail
+from forensic.crew import crew
+from forensic.dialects.registry import parser
+from forensic.errors import ForensicError
+from forensic.model import Observation, Ref, Role, Row, Usage
+from forensic.replay.counters import spent
+from forensic.replay.ledger import Account
+from forensic.replay.lineage import Lines, trace
+from forensic.replay.rewrites import Rewrites
+from forensic.replay.usage import tally
+
+__all__ = ["Work", "account", "accounts", "settled"]
+
+_AGENTS: Final = (Role.SUBAGENT, Role.THREAD)
+_SHARED: Final = 48_000_000
+"""Bytes from which another process is worth its start."""
+_MOST: Final = 8
+
+Step = Callable[[int], None]
+
+_decode: Final = msgspec.msgpack.Decoder(Account).decode
+
+
+class Work(Struct, frozen=True, kw_only=True):
+    """One session to read: raw files, or a recording at `bundle`. `size` is how many bytes that is about."""
+
+    harness: str
+    session: str
+    place: str
+    size: int
+    found: Found | None = None
+    bundle: Path | None = None
+
+
+def account(work: Work, parents: dict[str, list[Usage]] | None = None) -> Account:
+    """What one session tells. `parents` are running totals of threads that it may have taken its history from.
+
+    A file that cannot be read is a problem of the account, and what the others tell stands.
+    """
+    reads = parser(work.harness)
+    problems: list[str] = []
+    needles = None if reads.meter is None else reads.meter.needles
+    seen = _seen(_rows(work, needles, problems), reads.measure)
+    lines = trace(seen)
+    if any(line.origin is not None for line in lines.by_stream.values()):
+        # where history ends shows only in the times of all rows
+        problems.clear()
+        seen = _seen(_rows(work, None, problems), reads.observe)
+        lines = trace(seen, parents)
+    found = tally(spent(seen, lines, work.session))
+    return Account(
+        harness=work.harness,
+        session=work.session,
+        place=work.place,
+        tally=found,
+        origin=_origin(lines),
+        rules=lines.rules(),
+        totals=_totals(seen, lines),
+        unsettled=_unsettled(lines),
+        problems=problems,
+    )
+
+
+def _seen(rows: Iterable[Row], read: Callable[[Row], Iterable[Observation]]) -> list[Observation]:
+    """What the rows tell; those of a rewritten file that stood there before tell nothing new."""
+    found: list[Observation] = []
+    rewrites = Rewrites()
+    for row in rows:
+        told = list(read(row))
+        if told and (told[0].id is not None or not rewrites.again(row)):
+            found += told
+    return found
+
+
+def _origin(lines: Lines) -> str | None:
+    """The thread outside of this session that its main stream names as its origin."""
+    main = lines.by_stream.get("main")
+    return main.origin if main is not None and main.declared else None
+
+
+def _totals(seen: Iterable[Observation], lines: Lines) -> dict[str, list[Usage]]:
+    """The running totals of each thread that has a name."""
+    totals: dict[str, list[Usage]] = {}
+    for one in seen:
+        line = lines.by_stream.get(one.ref.stream)
+        if line is not None and line.thread is not None and one.usage is not None and one.usage.running is not None:
+            totals.setdefault(line.thread, []).append(one.usage)
+    return totals
+
+
+def _unsettled(lines: Lines) -> list[str]:
+    here = {line.thread for line in lines.by_stream.values()}
+    return sorted(
+        {
+            line.origin
+            for line in lines.by_stream.values()
+            if line.origin is not None and line.origin not in here and line.rule != "ordinal"
+        }
+    )
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def _rows(work: Work, needles: tuple[bytes, ...] | None, problems: list[str]) -> Iterator[Row]:
+    """The rows of a session that hold one of the needles; all of them without any."""
+    if needles == ():
+        return
+    try:
+        if work.bundle is not None:
+            for entry in open_bundle(work.bundle).timeline():
+                if type(entry) is Row and (needles is None or any(needle in entry.raw for needle in needles)):
+                    yield entry
+            return
+    except ForensicError as error:
+        problems.append(str(error))
+        return
+    for piece in work.found.pieces if work.found is not None else ():
+        if piece.role is not Role.SIDE:
+            try:
+                yield from _raw(piece, needles, problems)
+            except ForensicError as error:
+                problems.append(str(error))
+
+
+def _raw(piece: Piece, needles: tuple[bytes, ...] | None, problems: list[str]) -> Iterator[Row]:
+    agent = piece.native_id if piece.role in _AGENTS else None
+    with Tail(piece.path, unpack=True, digest=False) as tail:
+        for offset, block in tail.blocks():
+            for begin, end in _spans(block, needles):
+                raw = block[begin : end - 1] if block[end - 1] == 13 else block[begin:end]
+                yield Row(ref=Ref(piece.stream, 1, offset + begin), line=0, raw=raw, agent=agent)
+        if tail.damage is not None:
+            problems.append(f"{piece.path}: {tail.damage}; what follows is not counted")
+
+
+def _spans(block: bytes, needles: tuple[bytes, ...] | None) -> Iterator[tuple[int, int]]:
+    """Where the rows of a block begin and end that hold a needle; without needles, all that are not empty."""
+    if needles is None:
+        needles = (b"",)
+    if len(needles) == 1:
+        (needle,) = needles
+        at, size = block.find(needle), len(block)
+        while 0 <= at < size:
+            end = block.find(b"\n", at)
+            end = size if end < 0 else end
+            begin = block.rfind(b"\n", 0, at) + 1
+            if begin < end:
+                yield begin, end
+            at = block.find(needle, end + 1)
+        return
+    nexts = {needle: block.find(needle) for needle in needles}
+    while True:
+        at = min((place for place in nexts.values() if place >= 0), default=-1)
+        if at < 0:
+            return
+        end = block.find(b"\n", at)
+        end = len(block) if end < 0 else end
+        yield block.rfind(b"\n", 0, at) + 1, end
+        for needle, place in nexts.items():
+            if 0 <= place < end:
+                nexts[needle] = block.find(needle, end)
+
+
+# --- all of them ------------------------------------------------------------------------------------------------------
+
+
+def accounts(works: Sequence[Work], step: Step = lambda _: None, jobs: int | None = None) -> list[Account]:
+    """The accounts of all sessions, in their order. `step` is told of bytes done, `jobs` bounds the processes."""
+    size = sum(work.size for work in works)
+    wanted = min(jobs or os.cpu_count() or 1, _MOST, len(works), max(1, size // _SHARED))
+    if wanted > 1 and hasattr(os, "fork"):
+        return _together(works, wanted, step)
+    found = []
+    for work in works:
+        found.append(account(work))
+        step(work.size)
+    return found
+
+
+def settled(works: Sequence[Work], found: Sequence[Account]) -> list[Account]:
+    """Read those again whose threads came from threads of other sessions, now that the totals of these are known."""
+    wanted = {origin for one in found for origin in one.unsettled}
+    known = {thread: totals for one in found for thread, totals in one.totals.items() if thread in wanted}
+    return [
+        account(work, known) if any(origin in known for origin in one.unsettled) else one
+        for work, one in zip(works, found, strict=True)
+    ]
+
+
+def _together(works: Sequence[Work], jobs: int, step: Step) -> list[Account]:
+    """The same by several processes; what one of them leaves undone is done here."""
+    shares = _shared(works, jobs)
+    done: dict[int, Account] = {}
+    with crew(shares, lambda number: account(works[number])) as results:
+        for number, told in results:
+            done[number] = _decode(told)
+            step(works[number].size)
+    return [done.get(number) or account(work) for number, work in enumerate(works)]
+
+
+def _shared(works: Sequence[Work], jobs: int) -> list[list[int]]:
+    """The positions of all works in as many lists, about the same number of bytes in each."""
+    shares: list[list[int]] = [[] for _ in range(jobs)]
+    loads = [0] * jobs
+    for number in sorted(range(len(works)), key=lambda number: -works[number].size):
+        least = loads.index(min(loads))
+        shares[least].append(number)
+        loads[least] += works[number].size
+    return shares
