@@ -14,19 +14,21 @@ from typing import Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from forensic.bundle import open_bundle
 from forensic.capture.found import Found, Piece
 from forensic.capture.tail import Tail
-from forensic.crew import crew
+from forensic.crew import crew, shared
+from forensic.dialects.parser import Parser
 from forensic.dialects.registry import parser
 from forensic.errors import ForensicError
-from forensic.model import Observation, Ref, Role, Row, Usage
+from forensic.model import Observation, Ref, Role, Row, Told, Usage
 from forensic.replay.counters import spent
 from forensic.replay.ledger import Account
 from forensic.replay.lineage import Lines, trace
 from forensic.replay.rewrites import Rewrites
-from forensic.replay.usage import tally
+from forensic.replay.usage import Tally, tally, tally_told, told_of
 
 __all__ = ["Work", "account", "accounts", "settled"]
 
@@ -34,30 +36,59 @@ _AGENTS: Final = (Role.SUBAGENT, Role.THREAD)
 _SHARED: Final = 48_000_000
 """Bytes from which another process is worth its start."""
 _MOST: Final = 8
+_CHUNK: Final = 1 << 16
+"""Bytes read at a time: what was read is still near when it is searched."""
+_CR: Final = 13
 
 Step = Callable[[int], None]
+Parents = dict[str, list[Usage]] | None
+Short = Callable[[bytes, str, str | None], Told | None]
 
 _decode: Final = msgspec.msgpack.Decoder(Account).decode
 
 
 class Work(Struct, frozen=True, kw_only=True):
-    """One session to read: raw files, or a recording at `bundle`. `size` is how many bytes that is about."""
+    """One session to read: raw files, or a recording at `bundle`, which says itself whose it is.
 
-    harness: str
-    session: str
+    `size` is how many bytes that is about.
+    """
+
+    harness: str = ""
+    session: str = ""
     place: str
     size: int
     found: Found | None = None
     bundle: Path | None = None
 
 
-def account(work: Work, parents: dict[str, list[Usage]] | None = None) -> Account:
+def account(work: Work, parents: Parents = None) -> Account:
     """What one session tells. `parents` are running totals of threads that it may have taken its history from.
 
     A file that cannot be read is a problem of the account, and what the others tell stands.
     """
+    if work.bundle is not None:
+        return _sealed(work, work.bundle, parents)
+    return _read(work, parents)
+
+
+def _sealed(work: Work, path: Path, parents: Parents) -> Account:
+    try:
+        bundle = open_bundle(path)
+    except (ForensicError, OSError) as error:
+        problem = str(error) if isinstance(error, ForensicError) else f"{path}: {error}"
+        return Account("", "", work.place, Tally([], [], []), problems=[problem])
+    manifest = bundle.manifest
+    found = _read(replace(work, harness=manifest.harness, session=manifest.session), parents)
+    found.content_id, found.supersedes = bundle.content_id, list(manifest.supersedes)
+    return found
+
+
+def _read(work: Work, parents: Parents) -> Account:
     reads = parser(work.harness)
     problems: list[str] = []
+    if reads.meter is not None and reads.meter.read is not None:
+        found = tally_told(_told(work, reads, reads.meter.read, problems))
+        return Account(work.harness, work.session, work.place, found, problems=problems)
     needles = None if reads.meter is None else reads.meter.needles
     seen = _seen(_rows(work, needles, problems), reads.measure)
     lines = trace(seen)
@@ -80,12 +111,27 @@ def account(work: Work, parents: dict[str, list[Usage]] | None = None) -> Accoun
     )
 
 
-def _seen(rows: Iterable[Row], read: Callable[[Row], Iterable[Observation]]) -> list[Observation]:
+def _told(work: Work, reads: Parser, read: Short, problems: list[str]) -> Iterator[Told]:
+    """What the rows tell by the short way; of rows that it does not know, what their readers tell."""
+    rewrites = Rewrites()
+    for row in _rows(work, reads.meter.needles if reads.meter is not None else None, problems):
+        try:
+            one = read(row.raw, row.ref.stream, row.agent)
+        except Exception:  # noqa: BLE001 -- the short way is for rows as they should be; the readers know all
+            told = [told_of(seen, seen.usage) for seen in reads.measure(row) if seen.usage is not None]
+            if told and (told[0].row is not None or not rewrites.again(row)):
+                yield from told
+            continue
+        if one is not None and (one.row is not None or not rewrites.again(row)):
+            yield one
+
+
+def _seen(rows: Iterable[Row], read: Callable[[Row], Sequence[Observation]]) -> list[Observation]:
     """What the rows tell; those of a rewritten file that stood there before tell nothing new."""
     found: list[Observation] = []
     rewrites = Rewrites()
     for row in rows:
-        told = list(read(row))
+        told = read(row)
         if told and (told[0].id is not None or not rewrites.again(row)):
             found += told
     return found
@@ -125,14 +171,11 @@ def _rows(work: Work, needles: tuple[bytes, ...] | None, problems: list[str]) ->
     """The rows of a session that hold one of the needles; all of them without any."""
     if needles == ():
         return
-    try:
-        if work.bundle is not None:
-            for entry in open_bundle(work.bundle).timeline():
-                if type(entry) is Row and (needles is None or any(needle in entry.raw for needle in needles)):
-                    yield entry
-            return
-    except ForensicError as error:
-        problems.append(str(error))
+    if work.bundle is not None:
+        try:
+            yield from (entry for entry in open_bundle(work.bundle).timeline(needles) if type(entry) is Row)
+        except ForensicError as error:
+            problems.append(str(error))
         return
     for piece in work.found.pieces if work.found is not None else ():
         if piece.role is not Role.SIDE:
@@ -144,11 +187,12 @@ def _rows(work: Work, needles: tuple[bytes, ...] | None, problems: list[str]) ->
 
 def _raw(piece: Piece, needles: tuple[bytes, ...] | None, problems: list[str]) -> Iterator[Row]:
     agent = piece.native_id if piece.role in _AGENTS else None
-    with Tail(piece.path, unpack=True, digest=False) as tail:
+    stream = piece.stream
+    with Tail(piece.path, unpack=True, digest=False, chunk=_CHUNK) as tail:
         for offset, block in tail.blocks():
             for begin, end in _spans(block, needles):
-                raw = block[begin : end - 1] if block[end - 1] == 13 else block[begin:end]
-                yield Row(ref=Ref(piece.stream, 1, offset + begin), line=0, raw=raw, agent=agent)
+                raw = block[begin : end - (block[end - 1] == _CR)]
+                yield Row(ref=Ref(stream, 1, offset + begin), line=0, raw=raw, agent=agent)
         if tail.damage is not None:
             problems.append(f"{piece.path}: {tail.damage}; what follows is not counted")
 
@@ -209,21 +253,10 @@ def settled(works: Sequence[Work], found: Sequence[Account]) -> list[Account]:
 
 def _together(works: Sequence[Work], jobs: int, step: Step) -> list[Account]:
     """The same by several processes; what one of them leaves undone is done here."""
-    shares = _shared(works, jobs)
+    shares = shared([work.size for work in works], jobs)
     done: dict[int, Account] = {}
     with crew(shares, lambda number: account(works[number])) as results:
         for number, told in results:
             done[number] = _decode(told)
             step(works[number].size)
     return [done.get(number) or account(work) for number, work in enumerate(works)]
-
-
-def _shared(works: Sequence[Work], jobs: int) -> list[list[int]]:
-    """The positions of all works in as many lists, about the same number of bytes in each."""
-    shares: list[list[int]] = [[] for _ in range(jobs)]
-    loads = [0] * jobs
-    for number in sorted(range(len(works)), key=lambda number: -works[number].size):
-        least = loads.index(min(loads))
-        shares[least].append(number)
-        loads[least] += works[number].size
-    return shares

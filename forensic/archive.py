@@ -42,6 +42,7 @@ _FOLDER: Final = re.compile(r"[0-9a-f]{2}")
 _BUNDLE: Final = re.compile(r"([a-z0-9_]+)-([0-9a-f]{16})\.zst")
 _APART: Final = re.compile(r"[a-z0-9_]+-[0-9a-f]{16}\.zst\.damaged-[0-9]+")
 _HALF_SEALED: Final = re.compile(r"\.sealing-.+")
+_TOLD: Final = re.compile(r"told\..+")
 _SETTLED_NS: Final = 2_000_000_000
 """Clocks of file systems are coarse: a folder changed so lately may change again under the same time."""
 _ENOUGH: Final = 8
@@ -121,10 +122,9 @@ class Archive:
         """Where the bundle with this content is, or would be."""
         return self.root / content_id[:2] / f"{harness}-{content_id[:16]}.zst"
 
-    @property
-    def usage(self) -> Path:
-        """Where what the bundles tell of usage is remembered; nothing depends on it."""
-        return self.root / "work" / "usage.cache"
+    def memory(self, name: str) -> Path:
+        """A file in which what bundles told is remembered; nothing depends on it."""
+        return self.root / "work" / f"told.{name}"
 
     def files(self) -> Iterator[Path]:
         """All files that lie where a bundle would and are named like one, in the order of their paths, unopened."""
@@ -241,8 +241,9 @@ class Archive:
 
     def drop(self, bundles: Iterable[Path]) -> None:
         """Delete bundles for good, and what is remembered of any. Raises `WriteFailed`."""
-        with contextlib.suppress(OSError):
-            self.usage.unlink()
+        for remembered in _entries(self.root / "work", _TOLD, stat.S_ISREG):
+            with contextlib.suppress(OSError):
+                remembered.unlink()
         for path in bundles:
             try:
                 path.unlink(missing_ok=True)

@@ -87,13 +87,14 @@ class Bundle:
         """Bytes of all members, as the table of members gives them."""
         return sum(member.size for member in self.manifest.members.values())
 
-    def timeline(self) -> Iterator[Entry]:
+    def timeline(self, needles: tuple[bytes, ...] | None = None) -> Iterator[Entry]:
         """Side files, then payloads, then rows stream by stream in the order of the manifest.
 
         Checks structure, sizes, checksums, hashes, seal and seek table on the way; raises `Damaged` at the place of
         damage, or at the end. That every row is canonically wrapped, and amounts to the evidence, only `check` tells.
+        With `needles`, of the rows only those that hold one of them.
         """
-        for entries in self._read(strict=False):
+        for entries in self._read(strict=False, needles=needles):
             yield from entries
 
     def check(self, progress: Progress | None = None) -> None:
@@ -126,10 +127,14 @@ class Bundle:
     def _lines(self, name: str) -> list[bytes]:
         return (self.member(name) or b"").split(b"\n")[:-1]
 
-    def _read(self, *, strict: bool, progress: Progress | None = None) -> Iterator[list[Entry]]:
-        with _readable(self.path), _aid(self.path) as pool:
+    def _read(
+        self, *, strict: bool, progress: Progress | None = None, needles: tuple[bytes, ...] | None = None
+    ) -> Iterator[list[Entry]]:
+        # who looks for needles reads many bundles, by as many processes as there is room for
+        alone = needles is None
+        with _readable(self.path), _aid(self.path) if alone else contextlib.nullcontext() as pool:
             examine(self.manifest)
-            reading = Reading(self.manifest, self._raw if self.sealed else b"", strict=strict)
+            reading = Reading(self.manifest, self._raw if self.sealed else b"", strict=strict, needles=needles)
             storage, listed = self._storage, self.manifest.members
             pieces = storage.pieces(pool) if isinstance(storage, SealedFile) else storage.pieces(listed, pool)
             for entries, done in reading.entries(pieces):

@@ -15,10 +15,23 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["crew"]
+__all__ = ["crew", "shared"]
 
 _CHUNK: Final = 1 << 18
 _HEAD: Final = 8
+_BATCH: Final = 1 << 16
+"""Bytes of results that go together: each time the parent wakes it takes the place of one who works."""
+
+
+def shared(sizes: Sequence[int], jobs: int) -> list[list[int]]:
+    """The positions of all sizes in as many lists as there are jobs, about as much in each."""
+    shares: list[list[int]] = [[] for _ in range(jobs)]
+    loads = [0] * jobs
+    for number in sorted(range(len(sizes)), key=lambda number: -sizes[number]):
+        least = loads.index(min(loads))
+        shares[least].append(number)
+        loads[least] += sizes[number] + 1
+    return shares
 
 
 @contextlib.contextmanager
@@ -54,12 +67,11 @@ def _labour(share: Sequence[int], work: Callable[[int], Any], writer: int) -> No
         # a short life that makes no circles: the collector would only look for some
         gc.disable()
         encode = msgspec.msgpack.Encoder().encode
-        with os.fdopen(writer, "wb") as out:
+        with os.fdopen(writer, "wb", buffering=_BATCH) as out:
             for number in share:
                 result = encode(work(number))
                 out.write(len(result).to_bytes(4, "big") + number.to_bytes(4, "big"))
                 out.write(result)
-                out.flush()
     except BaseException:  # noqa: BLE001 -- the parent does what is missing, and meets the same trouble in the open
         os._exit(1)
     os._exit(0)

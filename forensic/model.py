@@ -344,6 +344,35 @@ class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     last: Usage | None = None
 
 
+COUNTED: Final = (
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "cache_write_5m_tokens",
+    "cache_write_1h_tokens",
+    "reasoning_tokens",
+    "total_tokens",
+)
+Counts = tuple[int | None, ...]
+"""The figures of one usage, in the order of `COUNTED`."""
+
+
+class Told(Struct, gc=False):
+    """What one row says of one call's usage, and nothing else of the row: its own id is `row`, the call's `message`."""
+
+    message: str | None
+    request: str | None
+    model: str | None
+    counts: Counts
+    final: bool
+    unusable: bool
+    at: datetime | None
+    agent: str | None
+    row: str | None
+    via: str | None
+
+
 def _kind(name: str) -> str:
     return "".join("_" + letter.lower() if letter.isupper() else letter for letter in name).lstrip("_")
 

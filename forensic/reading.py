@@ -144,6 +144,18 @@ class _Entries(_Aside):
         return list(self._read(data))
 
 
+class _Some(_Aside):
+    """Rows that hold one of some needles."""
+
+    def __init__(self, rows: RowReader, needles: tuple[bytes, ...]) -> None:
+        super().__init__(rows)
+        self._rows = rows
+        self._needles = needles
+
+    def feed(self, data: bytes) -> list[Entry]:
+        return list(self._rows.pick(data, self._needles))
+
+
 class _Counted(_Aside):
     """Rows or payloads that make no entries, but are added up and compared with the evidence of the manifest."""
 
@@ -195,8 +207,14 @@ def _told(evidence: GenerationEvidence) -> str:
 class Reading:
     """One pass over the members of a recording."""
 
-    def __init__(self, manifest: Manifest, raw: bytes, *, strict: bool) -> None:
-        """`raw` are the bytes of the manifest as it was opened; none for a folder, whose pieces hold no manifest."""
+    def __init__(
+        self, manifest: Manifest, raw: bytes, *, strict: bool, needles: tuple[bytes, ...] | None = None
+    ) -> None:
+        """`raw` are the bytes of the manifest as it was opened; none for a folder, whose pieces hold no manifest.
+
+        With `needles` only rows that hold one of them are read.
+        """
+        self._needles = needles
         self._manifest = manifest
         self._raw = raw
         self._strict = strict
@@ -293,7 +311,9 @@ class Reading:
         )
         generation = source.generations[number - 1]
         evidence = GenerationEvidence(generation.bytes, generation.rows, generation.sha256)
-        return _CountedRows(rows, evidence) if self._strict else _Entries(rows)
+        if self._strict:
+            return _CountedRows(rows, evidence)
+        return _Entries(rows) if self._needles is None else _Some(rows, self._needles)
 
     def _compare(self, name: str, found: Member) -> None:
         if name == MANIFEST:

@@ -10,8 +10,11 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from datetime import UTC, tzinfo
+from hashlib import blake2b
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -19,21 +22,24 @@ from msgspec import Struct
 from forensic import __version__
 from forensic.accounts import Work, accounts, settled
 from forensic.archive import Archive, default_root
-from forensic.bundle import Bundle, open_bundle
+from forensic.bundle import open_bundle
 from forensic.capture.discover import find
 from forensic.capture.found import Found
 from forensic.dialects.registry import dialect
-from forensic.errors import ForensicError, NoSuchPath, Unusable
+from forensic.errors import NoSuchPath, Unusable
 from forensic.model import Finding, Role
+from forensic.replay import ledger
 from forensic.replay.ledger import Account
 from forensic.replay.version import REPLAY_VERSION
 
-__all__ = ["Bar", "gather"]
+__all__ = ["Bar", "gather", "told"]
 
 Report = Callable[[Finding], None]
 
 FORMAT: Final = 1
 """Raised when accounts are written down in another way."""
+_UNPACKED: Final = 8
+"""About so many bytes a byte of a bundle holds."""
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 
 
@@ -45,6 +51,35 @@ class Bar(Protocol):
 
     def step(self, amount: float = 1) -> None:
         """Some of it is done."""
+
+
+def told(  # noqa: PLR0913 -- what the command was asked, by name
+    names: Sequence[str], archive: Path | None, by: str, zone: tzinfo, *, report: Report, bar: Bar
+) -> dict[str, Any]:
+    """The report of `forensic.replay.ledger` on all sessions below the named places; raises as `gather` does.
+
+    Of an archive in which nothing changed since it was asked for the same it is the report of then.
+    """
+    last = _Last(_only_archive(names, archive), by) if zone is UTC else None
+    known = None if last is None else last.report()
+    if known is not None:
+        return known
+    troubles: list[Finding] = []
+    found = gather(names, archive, troubles.append, bar)
+    made = ledger.report(ledger.settle(found), by, zone)
+    for trouble in troubles:
+        report(trouble)
+    if last is not None and not troubles:
+        last.keep(made, {one.harness for one in found})
+    return made
+
+
+def _only_archive(names: Sequence[str], archive: Path | None) -> Archive | None:
+    """The archive that is meant, when nothing else is."""
+    if not names:
+        return Archive(archive or default_root())
+    path = Path(names[0])
+    return Archive(path) if len(names) == 1 and names[0] and path.is_dir() and _is_archive(path) else None
 
 
 def gather(names: Sequence[str], archive: Path | None, report: Report, bar: Bar) -> list[Account]:
@@ -63,11 +98,12 @@ def gather(names: Sequence[str], archive: Path | None, report: Report, bar: Bar)
         if not path.exists():
             if "/" in name or "." in name:
                 raise NoSuchPath(path=path)
-            tasks.bundle(open_bundle(Archive(home).named(name)))
+            tasks.bundle(Archive(home).named(name))
         elif _is_archive(path):
             tasks.archive(Archive(path))
         elif _is_recording(path):
-            tasks.bundle(open_bundle(path))
+            open_bundle(path)
+            tasks.bundle(path)
         else:
             raw.append(path)
     if not names:
@@ -117,70 +153,64 @@ class _Tasks:
             Work(harness=found.harness, session=found.session, place=str(found.place), size=size, found=found)
         )
 
-    def bundle(self, bundle: Bundle) -> None:
+    def bundle(self, path: Path) -> None:
         """One recording."""
-        self._works.append(_work(bundle))
+        self._works.append(Work(place=str(path), size=_size(path), bundle=path))
 
     def archive(self, archive: Archive) -> None:
-        """All bundles of an archive that no other one supersedes."""
+        """All bundles of an archive."""
         memory = _Memory(archive)
         places: dict[str, int] = {}
-        for name, facts in memory.bundles(self._report):
-            places[name] = len(self._works)
-            if facts.account is not None:
-                self._known[len(self._works)] = facts.account
-            self._works.append(facts.work)
+        for path, size, known in memory.bundles(self._report):
+            number = places[path.name] = len(self._works)
+            if known is not None:
+                self._known[number] = known
+            self._works.append(Work(place=str(path), size=size * _UNPACKED, bundle=path))
         self._memories.append((memory, places))
 
     def run(self, bar: Bar) -> list[Account]:
-        """Read what is not known, remember what archives tell, and put all together."""
-        open_ = [number for number in range(len(self._works)) if number not in self._known]
-        bar.total(sum(self._works[number].size for number in open_))
-        read = accounts([self._works[number] for number in open_], bar.step)
-        self._known.update(zip(open_, read, strict=True))
+        """Read what is not known, remember what archives tell, and put all together.
+
+        Of the bundles of an archive those count that no other one supersedes.
+        """
+        left = [number for number in range(len(self._works)) if number not in self._known]
+        bar.total(sum(self._works[number].size for number in left))
+        read = accounts([self._works[number] for number in left], bar.step)
+        self._known.update(zip(left, read, strict=True))
+        superseded: set[int] = set()
         for memory, places in self._memories:
-            memory.keep({name: self._known[number] for name, number in places.items()})
-        found = settled(self._works, [self._known[number] for number in range(len(self._works))])
+            told = {name: self._known[number] for name, number in places.items()}
+            memory.keep(told)
+            old = {content_id for one in told.values() for content_id in one.supersedes}
+            superseded.update(number for name, number in places.items() if told[name].content_id in old)
+        counted = [number for number in range(len(self._works)) if number not in superseded]
+        found = settled([self._works[number] for number in counted], [self._known[number] for number in counted])
         for one in found:
             for problem in one.problems:
                 self._report(Finding(kind="unreadable-session", note=problem, problem=True))
-        return found
+        # a bundle that could not even be opened is nobody's account
+        return [one for one in found if one.harness]
 
 
-def _work(bundle: Bundle) -> Work:
-    manifest = bundle.manifest
-    size = sum(generation.bytes for source in manifest.sources for generation in source.generations)
-    return Work(
-        harness=manifest.harness, session=manifest.session, place=str(bundle.path), size=size, bundle=bundle.path
-    )
+def _size(path: Path) -> int:
+    """About how many bytes there are to read at a path."""
+    with contextlib.suppress(OSError):
+        return path.stat().st_size * _UNPACKED
+    return 0
 
 
 class _Facts(Struct, kw_only=True):
-    """What is known of one bundle file: of what it is, and of what it told; None until it is read."""
+    """What one bundle file told when it was read. `reader` is everything that decides what it tells."""
 
     size: int
     mtime_ns: int
-    content_id: str
-    supersedes: tuple[str, ...]
-    harness: str
-    session: str
-    bytes: int
     reader: str
-    """Everything that decides what a bundle tells."""
-    path: str = ""
-    account: Account | None = None
+    account: Account
 
     def still(self, status: os.stat_result) -> bool:
         """Whether the file is the same, and would be read in the same way."""
         same = (self.size, self.mtime_ns) == (status.st_size, status.st_mtime_ns)
-        return same and self.reader == _reader(self.harness)
-
-    @property
-    def work(self) -> Work:
-        """How to read it."""
-        return Work(
-            harness=self.harness, session=self.session, place=self.path, size=self.bytes, bundle=Path(self.path)
-        )
+        return same and self.reader == _reader(self.account.harness)
 
 
 def _reader(harness: str) -> str:
@@ -193,59 +223,90 @@ class _Memory:
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
         self._told: dict[str, _Facts] = {}
-        self._now: dict[str, _Facts] = {}
+        self._there: dict[str, os.stat_result] = {}
         with contextlib.suppress(OSError, msgspec.MsgspecError):
-            self._told = msgspec.msgpack.decode(archive.usage.read_bytes(), type=dict[str, _Facts])
+            self._told = msgspec.msgpack.decode(archive.memory("accounts").read_bytes(), type=dict[str, _Facts])
 
-    def bundles(self, report: Report) -> Iterator[tuple[str, _Facts]]:
-        """All bundles that count, by name; those that cannot be read are reported."""
+    def bundles(self, report: Report) -> Iterator[tuple[Path, int, Account | None]]:
+        """All bundles, their sizes in bytes, and what is known of each; those that are not there are reported."""
         for path in self._archive.files():
             try:
-                status = path.stat()
-                known = self._told.get(path.name)
-                if known is None or not known.still(status):
-                    known = _facts(open_bundle(path), status)
-            except (ForensicError, OSError) as error:
-                note = str(error) if isinstance(error, ForensicError) else f"{path}: {error}"
-                report(Finding(kind="unreadable-bundle", note=note, problem=True))
+                status = self._there[path.name] = path.stat()
+            except OSError as error:
+                report(Finding(kind="unreadable-bundle", note=f"{path}: {error.strerror}", problem=True))
                 continue
-            known.path = str(path)
-            self._now[path.name] = known
-        old = {content_id for facts in self._now.values() for content_id in facts.supersedes}
-        for name, facts in self._now.items():
-            if facts.content_id not in old:
-                yield name, facts
+            known = self._told.get(path.name)
+            yield path, status.st_size, known.account if known is not None and known.still(status) else None
 
     def keep(self, told: dict[str, Account]) -> None:
         """Write down what there is now; an archive that nobody may write to is read anew each time."""
-        same = self._now.keys() == self._told.keys() and all(self._now[name] is self._told[name] for name in self._now)
-        for name, one in told.items():
-            facts = self._now[name]
-            if facts.account is None and not one.problems:
-                facts.account, same = one, False
-        if same:
+        now = {
+            name: _Facts(
+                size=self._there[name].st_size,
+                mtime_ns=self._there[name].st_mtime_ns,
+                reader=_reader(one.harness),
+                account=one,
+            )
+            for name, one in told.items()
+            if not one.problems
+        }
+        if now.keys() == self._told.keys() and all(now[name].account is self._told[name].account for name in now):
             return
         with contextlib.suppress(OSError):
-            _write(self._archive.usage, self._now)
+            _write(self._archive.memory("accounts"), now)
 
 
-def _facts(bundle: Bundle, status: os.stat_result) -> _Facts:
-    work = _work(bundle)
-    return _Facts(
-        size=status.st_size,
-        mtime_ns=status.st_mtime_ns,
-        content_id=bundle.content_id,
-        supersedes=bundle.manifest.supersedes,
-        harness=work.harness,
-        session=work.session,
-        bytes=work.size,
-        reader=_reader(work.harness),
-    )
+class _Told(Struct, kw_only=True):
+    """Reports on an archive as it was at `state`; `readers` are what decided them, by harness."""
+
+    state: str
+    readers: dict[str, str]
+    reports: dict[str, dict[str, Any]] = {}
+
+
+class _Last:
+    """What was told last of one archive."""
+
+    def __init__(self, archive: Archive | None, by: str) -> None:
+        self._archive = archive
+        self._by = by
+        self._state = "" if archive is None else _state(archive)
+        self._told: _Told | None = None
+
+    def report(self) -> dict[str, Any] | None:
+        """The report on the archive as it is now, if it was made before by what would make it today."""
+        if self._archive is None:
+            return None
+        with contextlib.suppress(OSError, msgspec.MsgspecError):
+            told = msgspec.msgpack.decode(self._archive.memory("reports").read_bytes(), type=_Told)
+            if told.state == self._state and all(_reader(name) == known for name, known in told.readers.items()):
+                self._told = told
+                return told.reports.get(self._by)
+        return None
+
+    def keep(self, report: dict[str, Any], harnesses: AbstractSet[str]) -> None:
+        """Remember a report, beside those on the same state."""
+        if self._archive is None or _state(self._archive) != self._state:
+            return
+        told = self._told or _Told(state=self._state, readers={name: _reader(name) for name in sorted(harnesses)})
+        told.reports[self._by] = report
+        with contextlib.suppress(OSError):
+            _write(self._archive.memory("reports"), told)
+
+
+def _state(archive: Archive) -> str:
+    """What an archive holds, told by the names, sizes and times of its bundles: none of them is ever changed."""
+    digest = blake2b(digest_size=16)
+    for path in archive.files():
+        with contextlib.suppress(OSError):
+            status = path.stat()
+            digest.update(f"{path.name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
 
 
 def _write(path: Path, value: object) -> None:
     """Private, and whole or not at all."""
-    descriptor, name = tempfile.mkstemp(prefix=".usage-", dir=path.parent)
+    descriptor, name = tempfile.mkstemp(prefix="told.new-", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as out:
             out.write(msgspec.msgpack.encode(value))

@@ -241,6 +241,16 @@ class RowReader(LineReader):
             for offset, line, raw, end in self._split(self.whole(data))
         ]
 
+    def pick(self, data: bytes, needles: tuple[bytes, ...]) -> Iterator[Row]:
+        """Those of the rows that end in `data` and hold one of the needles. Raises `NotWrapped`."""
+        stream, number, unverified, agent = self._stream, self._generation, self._unverified, self._agent
+        for offset, line, raw, end in self._split(self.whole(data)):
+            for needle in needles:
+                if needle in raw:
+                    ref = Ref(stream, number, offset)
+                    yield Row(ref=ref, line=line, raw=raw, end=end, unverified=unverified, agent=agent)
+                    break
+
     def add_up(self, data: bytes, digest: Digest) -> int:
         """Add the provider's own bytes of these rows, each with its end, to a digest; their number. As `read` raises.
 

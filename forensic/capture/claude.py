@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -97,7 +98,10 @@ def _has_agents(main: Path, beside: Container[tuple[Path, str | None]]) -> bool:
 
 
 def _is_folder(path: Path) -> bool:
-    return not path.is_symlink() and path.is_dir()
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def _with_home(file: Candidate, report: Report) -> _Group:

@@ -33,6 +33,7 @@ _MANY: Final = 200
 """Files that are worth another process."""
 _MOST_JOBS: Final = 8
 
+
 _decode: Final = msgspec.msgpack.Decoder(Sniffed | str).decode
 
 
@@ -117,7 +118,7 @@ class _Search:
         jobs = min(os.cpu_count() or 1, _MOST_JOBS, len(met) // _MANY)
         if jobs > 1 and hasattr(os, "fork"):
             shares = [range(first, len(met), jobs) for first in range(jobs)]
-            with crew(shares, lambda number: self._sniffed(met[number][1].path)) as results:
+            with crew(shares, lambda at: self._sniffed(met[at][1].path)) as results:
                 told.update((number, _decode(result)) for number, result in results)
         for number, (key, one) in enumerate(met):
             sniffed = told[number] if number in told else self._sniffed(one.path)

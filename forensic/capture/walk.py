@@ -29,10 +29,10 @@ def shown(path: Path) -> str:
     return str(path).encode("utf-8", "replace").decode()
 
 
-def identity(path: Path) -> Identity | None:
+def identity(path: Path | str) -> Identity | None:
     """Device and inode of what a path leads to; None when it leads nowhere."""
     try:
-        status = path.stat()
+        status = os.stat(path)  # noqa: PTH116 -- of strings, too
     except (OSError, ValueError):
         return None
     return status.st_dev, status.st_ino
@@ -48,15 +48,16 @@ def walk(root: Path, report: Report) -> Iterator[Path]:
     unpacked recording are no transcript: they were captured already.
     """
     visited: set[Identity] = set()
-    pending = [root]
+    # plain strings: folders are many, and a path object takes longer to make than a folder to list
+    pending = [str(root)]
     while pending:
         folder = pending.pop()
         seen = identity(folder)
-        if seen in visited or str(folder) in _PSEUDO:
+        if seen in visited or folder in _PSEUDO:
             continue
         if seen is not None:
             visited.add(seen)
-        below: list[Path] = []
+        below: list[str] = []
         for entry in _not_ours(_entries(folder, report)):
             folderish = _is_folder(entry)
             if not folderish and not _may_be_transcript(folder, entry.name):
@@ -67,12 +68,12 @@ def walk(root: Path, report: Report) -> Iterator[Path]:
                     below.append(target)
             elif (found := _regular(target)) is not None and found not in visited:
                 visited.add(found)
-                yield target
+                yield Path(target)
         pending.extend(reversed(below))
 
 
-def _may_be_transcript(folder: Path, name: str) -> bool:
-    return name.endswith(_ROWS) or (name.endswith(".txt") and "agent-transcripts" in folder.parts[-2:])
+def _may_be_transcript(folder: str, name: str) -> bool:
+    return name.endswith(_ROWS) or (name.endswith(".txt") and "agent-transcripts" in Path(folder).parts[-2:])
 
 
 def tree(folder: Path, report: Report) -> Iterator[Path]:
@@ -80,26 +81,25 @@ def tree(folder: Path, report: Report) -> Iterator[Path]:
 
     Whoever may write there could otherwise have any file of this computer carried away in a recording.
     """
-    pending = [folder]
+    pending = [str(folder)]
     while pending:
-        below: list[Path] = []
+        below: list[str] = []
         for entry in _entries(pending.pop(), report):
-            path = Path(entry.path)
             if entry.is_symlink():
-                report(Finding(kind="link-refused", note=f"{shown(path)} is a link and was left out"))
+                report(Finding(kind="link-refused", note=f"{shown(Path(entry.path))} is a link and was left out"))
             elif _is_folder(entry):
-                below.append(path)
-            elif _regular(path) is not None:
-                yield path
+                below.append(entry.path)
+            elif _regular(entry.path) is not None:
+                yield Path(entry.path)
         pending.extend(reversed(below))
 
 
-def _entries(folder: Path, report: Report) -> list[os.DirEntry[str]]:
+def _entries(folder: str, report: Report) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
     except OSError as error:
-        note = f"cannot look into {shown(folder)}: {error.strerror or type(error).__name__}"
+        note = f"cannot look into {shown(Path(folder))}: {error.strerror or type(error).__name__}"
         report(Finding(kind="unreadable-folder", note=note, problem=True))
         return []
 
@@ -110,12 +110,12 @@ def _not_ours(entries: list[os.DirEntry[str]]) -> list[os.DirEntry[str]]:
     return [entry for entry in entries if entry.name not in _OURS and not entry.name.endswith(".jsonl")]
 
 
-def _resolved(entry: os.DirEntry[str]) -> Path:
+def _resolved(entry: os.DirEntry[str]) -> str:
     """Where an entry really is; a link that leads nowhere stays what it is, which is no file and no folder."""
     if entry.is_symlink():
         with contextlib.suppress(OSError, ValueError):
-            return Path(os.path.realpath(entry.path, strict=True))
-    return Path(entry.path)
+            return os.path.realpath(entry.path, strict=True)
+    return entry.path
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -125,9 +125,9 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _regular(path: Path) -> Identity | None:
+def _regular(path: str) -> Identity | None:
     try:
-        status = path.lstat()
+        status = os.lstat(path)
     except (OSError, ValueError):
         return None
     return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zoneinfo
 from collections.abc import Mapping, Sequence
 from datetime import UTC, tzinfo
 from enum import StrEnum
@@ -10,13 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
+from forensic import works
 from forensic.cli import output
 from forensic.cli.options import ArchiveFolder, AsJson
 from forensic.errors import Unusable
 from forensic.model import Finding
 from forensic.renderers.wording import one_line
-from forensic.replay.ledger import report, settle
-from forensic.works import gather
 
 EXAMPLE = (
     "  forensic usage\n  forensic usage ~/.claude/projects ~/.codex --by model\n"
@@ -57,8 +55,8 @@ def command(
     zone = _zone(timezone)
     problems: list[Finding] = []
     with output.progress("Reading", counts_bytes=True) as bar:
-        told = report(settle(gather(paths or [], archive, problems.append, bar)), by.value, zone)
-    told["timezone"] = timezone
+        told = works.told(paths or [], archive, by.value, zone, report=problems.append, bar=bar)
+    told = {**told, "timezone": timezone}
     if json:
         output.json_line({"schema": 1, **told, "problems": [one.note for one in problems]})
     else:
@@ -71,6 +69,8 @@ def command(
 def _zone(name: str) -> tzinfo:
     if name == "UTC":
         return UTC
+    import zoneinfo
+
     try:
         return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):

@@ -7,7 +7,7 @@ A reader gets one entry and its decoded body and yields observations; it is stri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
@@ -27,6 +27,7 @@ from forensic.model import (
     SetAside,
     Setting,
     SideFile,
+    Told,
     Unmodelled,
     Unreadable,
 )
@@ -73,11 +74,12 @@ class Meter(NamedTuple):
     """How usage is told from rows that say nothing of it, for who wants nothing else.
 
     A row without any of the `needles` says nothing. `read` is a short way to what the row's readers would say of usage,
-    for dialects where that pays; it may raise, and then the readers are asked.
+    for dialects whose rows tell at most one call and no running total: (raw row, stream, agent of the stream) -> what
+    the row tells, None for nothing. It may raise, and then the readers are asked.
     """
 
     needles: tuple[bytes, ...]
-    read: Callable[[Row], Iterable[Observation]] | None = None
+    read: Callable[[bytes, str, str | None], Told | None] | None = None
 
 
 class Parser(NamedTuple):
@@ -122,13 +124,8 @@ class Parser(NamedTuple):
         """Whether the format has any place for it."""
         return self.meter is None or self.meter.needles != ()
 
-    def measure(self, row: Row) -> Iterable[Observation]:
+    def measure(self, row: Row) -> Sequence[Observation]:
         """What `observe` says of usage, and of what it depends on: models in force, beginnings of sessions."""
-        if self.meter is not None and self.meter.read is not None:
-            try:
-                return self.meter.read(row)
-            except Exception:  # noqa: BLE001, S110 -- the short way is for rows as they should be; the readers know all
-                pass
         return [one for one in self.observe(row) if one.usage is not None or type(one) in _METERED]
 
     def _row(self, row: Row, keep: Keeper) -> list[Observation]:

@@ -14,23 +14,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from forensic.model import Observation, SessionStart, Setting, Usage
+from forensic.model import COUNTED, Counts, Observation, SessionStart, Setting, Usage
 from forensic.replay.lineage import Lineage, Lines
 
-__all__ = ["COUNTED", "Counts", "Spent", "counts_of", "spent"]
-
-COUNTED = (
-    "input_tokens",
-    "output_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "cache_write_5m_tokens",
-    "cache_write_1h_tokens",
-    "reasoning_tokens",
-    "total_tokens",
-)
-Counts = tuple[int | None, ...]
-"""The figures of one usage, in the order of `COUNTED`."""
+__all__ = ["Spent", "counts_of", "spent"]
 
 _SUMMED = 4
 _TOTAL = 7

@@ -42,7 +42,8 @@ class Account(Struct, array_like=True):
     """What one session tells of usage. `place` is where it was read; `origin` the session that it names as its own.
 
     `totals` are the running totals of its threads, for threads that were forked from them; `unsettled` names threads
-    outside of this session whose totals would tell more surely what was inherited.
+    outside of this session whose totals would tell more surely what was inherited. Of a bundle also its `content_id`
+    and those that it `supersedes`.
     """
 
     harness: str
@@ -54,6 +55,8 @@ class Account(Struct, array_like=True):
     totals: dict[str, list[Usage]] = {}
     unsettled: list[str] = []
     problems: list[str] = []
+    content_id: str = ""
+    supersedes: list[str] = []
 
 
 class _Entry(Struct):

@@ -14,8 +14,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from forensic.model import Usage
-from forensic.replay.counters import COUNTED, Counts, Spent, counts_of
+from forensic.model import COUNTED, Counts, Observation, Told, Usage
+from forensic.replay.counters import Spent, counts_of
 from forensic.replay.subagents import PLACEHOLDER
 
 __all__ = [
@@ -33,6 +33,8 @@ __all__ = [
     "fold",
     "ratio",
     "tally",
+    "tally_told",
+    "told_of",
     "total_of",
     "units_of",
 ]
@@ -52,7 +54,6 @@ _MORE = "the producer's own account is larger: model calls that no row tells of"
 _HISTORY = "threads whose taken-along history was told apart by: "
 _IDLESS = ("row", "number")
 _COMPLETE: Mapping[str, int] = {}
-_NOTHING: Counts = (None,) * len(FIELDS)
 
 Key = tuple[str, str]
 """What names a call: message, request, counter, row or number, and the name."""
@@ -109,9 +110,44 @@ def tally(seen: Iterable[Spent], turn_of: Callable[[Spent], str | None] = lambda
         usage = item.usage
         if usage.units and not item.inherited:
             units.append(Units(item.observation.at, usage.units))
-        if usage.calls != 0 or any(one is not None for one in counts_of(usage)):
-            (inherited if item.inherited else own).take(item, turn_of(item))
-    return Tally(list(own.calls.values()), list(inherited.calls.values()), units, own.raw, own.idless, own.unusable)
+        told = told_of(item.observation, usage)
+        if usage.calls == 0 and not any(one is not None for one in told.counts):
+            continue
+        call = (inherited if item.inherited else own).take(told, item.key)
+        call.covered |= item.covered
+        call.turn = call.turn or turn_of(item)
+        if usage.calls is not None:
+            call.calls = usage.calls
+    return own.tally(list(inherited.calls.values()), units)
+
+
+def tally_told(told: Iterable[Told]) -> Tally:
+    """The same of rows that tell calls and nothing else, copies inside progress rows put last."""
+    own, copies = _Calls(), []
+    for one in told:
+        if one.via is None:
+            own.take(one)
+        else:
+            copies.append(one)
+    for one in copies:
+        own.take(one)
+    return own.tally([], [])
+
+
+def told_of(seen: Observation, usage: Usage) -> Told:
+    """What an observation says of a call's usage."""
+    return Told(
+        usage.message,
+        usage.request,
+        usage.model,
+        counts_of(usage),
+        usage.final,
+        bool(usage.unusable),
+        seen.at,
+        seen.agent,
+        seen.id,
+        seen.via,
+    )
 
 
 def aggregate(
@@ -163,28 +199,39 @@ class _Calls:
         self._message_of: dict[str, str] = {}
         self._rows: set[str] = set()
 
-    def take(self, item: Spent, turn: str | None) -> None:
-        """Let one row speak of its call."""
-        usage, row = item.usage, item.observation.id
-        if item.key is not None:
-            key: Key = ("counter", item.key)
-        elif usage.message is not None and usage.request is None:
-            key = ("message", usage.message)
-        else:
-            key = self._key(usage, row)
-        if usage.unusable:
-            self.unusable += 1
+    def tally(self, inherited: list[Call], units: list[Units]) -> Tally:
+        """All of it."""
+        return Tally(list(self.calls.values()), inherited, units, self.raw, self.idless, self.unusable)
+
+    def take(self, told: Told, counter: str | None = None) -> Call:
+        """Let one row speak of its call; a running total names what it grew by in `counter`."""
+        row = told.row
+        key = self._key(told, row) if counter is None else ("counter", counter)
         call = self.calls.get(key)
         if call is None:
-            call = self.calls[key] = Call(key, _NOTHING)
-            self.idless += call.idless
-            if usage.calls is not None:
-                call.calls = usage.calls
-        self.raw += _take(call, item, turn, copied=row in self._rows)
+            call = self.calls[key] = Call(
+                key, told.counts, told.model, told.at, told.agent or MAIN, request=told.request
+            )
+            self.idless += key[0] in _IDLESS
+        elif call.counts != told.counts:
+            call.counts = _largest(call.counts, told.counts)
+        if told.unusable:
+            self.unusable += 1
+            call.unusable = True
+        _complete(call, told)
+        if told.via is None:
+            if row not in self._rows:
+                call.final = told.final
+            call.by_row = True
+        elif not call.by_row and row not in self._rows:
+            call.final = told.final
         if row is not None:
             self._rows.add(row)
+        counts = told.counts
+        self.raw += (counts[0] or 0) + (counts[1] or 0) + (counts[2] or 0) + (counts[3] or 0)
+        return call
 
-    def _key(self, usage: Usage, row: str | None) -> Key:
+    def _key(self, usage: Told, row: str | None) -> Key:
         request, message_of = usage.request, self._message_of
         if usage.message:
             key = ("message", usage.message)
@@ -209,29 +256,19 @@ def fold(call: Call, other: Call) -> None:
     call.unusable |= other.unusable
 
 
-def _take(call: Call, item: Spent, turn: str | None, *, copied: bool) -> int:
-    """Let one row speak of its call; its own four token figures added up, for the ratio of raw to counted."""
-    row, usage = item.observation, item.usage
-    figures = counts_of(usage)
-    if call.counts != figures:
-        call.counts = _largest(call.counts, figures)
-    call.unusable |= bool(usage.unusable)
-    call.covered |= item.covered
-    call.model = call.model or usage.model
-    call.request = call.request or usage.request
-    call.at = call.at or row.at
-    if call.agent is None or (call.agent == PLACEHOLDER and row.agent):
-        call.agent = row.agent or MAIN
-    call.turn = call.turn or turn
-    if not copied and (row.via is None or not call.by_row):
-        call.final = usage.final
-    call.by_row |= row.via is None
-    return (figures[0] or 0) + (figures[1] or 0) + (figures[2] or 0) + (figures[3] or 0)
+def _complete(call: Call, told: Told) -> None:
+    """Take from a row what no earlier one told."""
+    if call.model is None:
+        call.model = told.model
+    if call.at is None:
+        call.at = told.at
+    if call.request is None:
+        call.request = told.request
+    if told.agent is not None and call.agent == PLACEHOLDER:
+        call.agent = told.agent
 
 
 def _largest(mine: Counts, theirs: Counts) -> Counts:
-    if mine is _NOTHING:
-        return theirs
     return tuple(
         one if other is None or (one is not None and one >= other) else other
         for one, other in zip(mine, theirs, strict=True)

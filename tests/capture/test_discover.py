@@ -403,7 +403,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, name: str, refused: Path) -> None:
     real: Callable[..., object] = getattr(os, name)
 
     def call(path: object, *rest: object, **more: object) -> object:
-        if path == refused:
+        if str(path) == str(refused):
             raise PermissionError(13, "Permission denied")
         return real(path, *rest, **more)
 

@@ -6,7 +6,6 @@ type than expected raises, and the readers decide what to make of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from sys import intern
 from typing import Annotated, Any, Final
@@ -17,7 +16,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from forensic.dialects.claude.v1_common import TRIM, text_or_none
 from forensic.dialects.parser import Meter
 from forensic.jsonio import deeper_than
-from forensic.model import Accounting, Observation, Row, Usage, utc
+from forensic.model import Told, utc
 
 __all__ = ["METER"]
 
@@ -83,63 +82,60 @@ class _Row(Struct, gc=False):
 _decode: Final = msgspec.json.Decoder(_Row).decode
 
 
-def _read(row: Row) -> Iterable[Observation]:
+def _read(raw: bytes, stream: str, _agent: str | None) -> Told | None:
     """What `assistant` and `agent_progress` say of usage. Raises when the row is not as they expect it."""
-    if deeper_than(row.raw):
+    if deeper_than(raw):
         raise ValueError("nests too deep")
-    body = _decode(row.raw)
+    body = _decode(raw)
     if body.type == "assistant":
         agent = text_or_none(body.agentId)
         if agent is None:
-            stream = row.ref.stream
             if stream.startswith("agent-"):
                 agent = text_or_none(stream[6:])
             elif body.isSidechain is True:
                 agent = "sidechain"
-        return _told(row, body, agent, None)
+        return _told(body, agent, None)
     data = body.data
     if body.type != "progress" or data is None or data.type != "agent_progress":
-        return ()
+        return None
     agent, inner = text_or_none(data.agentId), data.message
     if agent is None or inner is None or inner.type != "assistant":
-        return ()
-    return _told(row, inner, agent, "progress")
+        return None
+    return _told(inner, agent, "progress")
 
 
-def _told(row: Row, body: _Row | _Inner, agent: str | None, via: str | None) -> Iterable[Observation]:
+def _told(body: _Row | _Inner, agent: str | None, via: str | None) -> Told | None:
     message = body.message
     if message is None or message.model == "<synthetic>":
-        return ()
+        return None
     said, request = message.usage, body.requestId
     if said is UNSET:
-        return ()
+        return None
     creation, details = said.cache_creation, said.output_tokens_details
     read, write = said.cache_read_input_tokens, said.cache_creation_input_tokens
-    usage = Usage(
+    counts = (
+        said.input_tokens,
+        said.output_tokens,
+        None if read < 0 else read,
+        None if write < 0 else write,
+        None if creation is None else _count(creation.ephemeral_5m_input_tokens),
+        None if creation is None else _count(creation.ephemeral_1h_input_tokens),
+        None if details is None else _count(details.thinking_tokens),
+        None,
+    )
+    own, at = body.uuid, body.timestamp
+    return Told(
         message=message.id or None,
         request=(request.strip(TRIM) or None) if request else None,
         model=intern(message.model) if message.model else None,
-        input_tokens=said.input_tokens,
-        output_tokens=said.output_tokens,
-        cache_read_tokens=None if read < 0 else read,
-        cache_write_tokens=None if write < 0 else write,
-        cache_write_5m_tokens=None if creation is None else _count(creation.ephemeral_5m_input_tokens),
-        cache_write_1h_tokens=None if creation is None else _count(creation.ephemeral_1h_input_tokens),
-        reasoning_tokens=None if details is None else _count(details.thinking_tokens),
+        counts=counts,
         final=isinstance(message.stop_reason, str),
-    )
-    own, at = body.uuid, body.timestamp
-    return (
-        Accounting(
-            ref=row.ref,
-            # times are in UTC or not worth a short way
-            at=at if at is None or at.tzinfo is UTC else utc(at.isoformat()),
-            agent=agent,
-            id=own if isinstance(own, str) and own else None,
-            via=via,
-            usage=usage,
-            family="assistant.usage",
-        ),
+        unusable=False,
+        # times are in UTC or not worth a short way
+        at=at if at is None or at.tzinfo is UTC else utc(at.isoformat()),
+        agent=agent,
+        row=own if isinstance(own, str) and own else None,
+        via=via,
     )
 
 
