@@ -338,7 +338,7 @@ class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     final: bool = False
     unusable: tuple[str, ...] = ()
     total_tokens: int | None = None
-    units: dict[str, int | float] = {}
+    units: dict[str, int | float] | None = None
     calls: int | None = None
     running: str | None = None
     last: Usage | None = None

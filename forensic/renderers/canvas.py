@@ -54,6 +54,7 @@ _PLAIN: Final = str.maketrans(
         "\u2502": "|",
         "\u25cf": "*",
         "\u25c6": "#",
+        "\u25c7": "#",
         "\u25cb": "o",
         "\u276f": ">",
         "\u2713": "+",
@@ -192,7 +193,7 @@ class Canvas:
 
 
 def _is_figure(cell: str) -> bool:
-    return cell in ("-", "") or (cell[-1:].isdigit() and not cell.lstrip("~>=\u2265 ").strip("0123456789,."))
+    return cell in ("-", "") or (cell[-1:].isdigit() and not cell.lstrip("~?>=\u2265 ").strip("0123456789,."))
 
 
 def wrap(text: str, width: int) -> Iterator[str]:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from forensic.model import (
     Compaction,
+    Execution,
     Failure,
     Frame,
+    HistoryFrame,
     HookRun,
     Injected,
     Node,
     Permission,
     Prompt,
     Response,
+    SessionStart,
     Skill,
     SubagentFrame,
+    SubagentStop,
     SystemPrompt,
     Text,
     Thought,
@@ -30,8 +35,10 @@ from forensic.renderers.wording import count, one_line, short_id, words_of
 __all__ = [
     "Block",
     "Line",
+    "Tally",
     "below",
     "counts",
+    "history",
     "kind",
     "no_news",
     "opening_text",
@@ -74,10 +81,24 @@ _OUTCOMES = {
     "denied": ("\u2298 denied", "warn"),
     "interrupted": ("\u2298 interrupted", "warn"),
     "no_result": ("\u2026 no result", "warn"),
+    # what no row of the format can tell is no news at each call
+    "not_told": ("-", "aside"),
 }
+_WELL = ("ok", "success", "completed")
+_ASKED = "requested"
+"""What stands for a decision until there is one."""
 
 
-_WELL = ("ok", "success")
+class Tally(NamedTuple):
+    """What stands at or below a node: `calls` of the model, tools that `ran` without one, how many of both `failed`."""
+
+    calls: int = 0
+    ran: int = 0
+    failed: int = 0
+
+    def plus(self, other: Tally) -> Tally:
+        """Both together."""
+        return Tally(self.calls + other.calls, self.ran + other.ran, self.failed + other.failed)
 
 
 class Line(NamedTuple):
@@ -111,29 +132,40 @@ def opening_text(node: Node | None) -> Text | None:
     return node.seen.text if node is not None and isinstance(node.seen, Prompt | Injected) else None
 
 
-def turn(frame: TurnFrame, text: Text | None, tally: tuple[int, int]) -> Line:
+def turn(frame: TurnFrame, text: Text | None, tally: Tally) -> Line:
     """The heading of a turn: when it began, its prompt, how long it took, what it took."""
     parts = [*counts(tally), *(["aborted"] if frame.aborted else [])]
     name = f"Turn {frame.number}" if frame.number is not None else f"Turn by {one_line(frame.source) or 'nobody'}"
     ends = ("\u00b7 " + " \u00b7 ".join(parts), "aside") if parts else ("", "")
-    moment = f" \u00b7 {frame.at:%H:%M} \u00b7 " if frame.at else " \u00b7 "
     said = one_line(text) if frame.number is not None else words_of(text)
+    moment = (f" \u00b7 {frame.at:%H:%M}" if frame.at else "") + (" \u00b7 " if said else "")
     return Line(0, ((name, "prompt"), (moment, "aside")), (said, "title"), (ends,), ms=_lasted(frame))
 
 
-def subagent(depth: int, frame: SubagentFrame, tally: tuple[int, int]) -> Line:
+def subagent(depth: int, frame: SubagentFrame, tally: Tally) -> Line:
     """The heading of a subagent: type, task, how long, how much."""
     name = one_line(frame.agent_type) or "subagent"
     parts = [short_id(frame.id), *counts(tally), *([] if frame.proof else ["started by no known call"])]
     ends = ("\u00b7 " + " \u00b7 ".join(parts), "aside")
-    body = (_after(one_line(frame.description)), "")
+    task = one_line(frame.description)
+    body = (_after(task if task != name else ""), "")
     return Line(depth, (("\u25c6 ", "agent"), (name, "agent")), body, (ends,), ms=_lasted(frame), alone=True)
 
 
-def counts(tally: tuple[int, int]) -> list[str]:
-    """Calls and failures in words; nothing when there are none."""
-    calls, failed = tally
-    return [*([count(calls, "call")] if calls else []), *([f"{failed:,} failed"] if failed else [])]
+def history(depth: int, node: Node, frame: HistoryFrame) -> Line:
+    """The heading of what came along from another thread: from which, what it is, and what told it apart."""
+    kinds = Counter(type(child.seen) for child in node.children)
+    shown = ((Prompt, "prompt"), (Response, "response"), (ToolRequest, "call"))
+    held = ", ".join(count(kinds[kind], name) for kind, name in shown if kinds[kind])
+    ends = " \u00b7 ".join(filter(None, ("", held, f"told apart by {one_line(frame.rule)}")))
+    head: tuple[Piece, ...] = (("\u25c7 ", "aside"), ("history of", "aside"))
+    return Line(depth, head, (_after(one_line(frame.id) or "another thread"), "aside"), ((ends.strip(" "), "aside"),))
+
+
+def counts(tally: Tally) -> list[str]:
+    """Calls, what else ran, and failures in words; nothing when there are none."""
+    words = (count(tally.calls, "call"), f"{tally.ran:,} more run", f"{tally.failed:,} failed")
+    return [word for number, word in zip(tally, words, strict=True) if number]
 
 
 def _lasted(frame: Frame) -> float | None:
@@ -143,12 +175,15 @@ def _lasted(frame: Frame) -> float | None:
 def what(depth: int, node: Node) -> Iterator[Line | Block]:
     """One node that is no frame."""
     seen = node.seen
-    if isinstance(seen, ToolRequest):
+    if isinstance(seen, ToolRequest | Execution):
         yield _call(depth, seen, node)
     elif isinstance(seen, Prompt):
-        yield Block(depth, ("\u276f ", "prompt"), seen.text, "strong")
+        mark = ("\u276f ", "prompt")
+        if one_line(seen.text) or not seen.images:
+            yield Block(depth, mark, seen.text, "strong")
+            mark = ("  ", "")
         if seen.images:
-            yield Line(depth, (("  ", ""),), (f"+{count(seen.images, 'image')}", "aside"))
+            yield Line(depth, (mark,), (f"+{count(seen.images, 'image')}", "aside"))
     elif isinstance(seen, Response):
         yield Block(depth, ("  ", ""), seen.text, "aside" if seen.synthetic else "")
     elif isinstance(seen, Thought):
@@ -169,34 +204,44 @@ def word_of(seen: Thought) -> str:
     return "redacted thought" if seen.redacted else "opaque thought"
 
 
-def _call(depth: int, seen: ToolRequest, node: Node) -> Line:
+def _call(depth: int, seen: ToolRequest | Execution, node: Node) -> Line:
     name = one_line(seen.name)[:48]
     style = _style(seen, name)
     outcome = node.outcome
-    word = outcome.outcome if outcome else "no_result"
-    ends: list[Piece] = [_OUTCOMES.get(word, ("? " + one_line(word), "warn"))]
+    # in the history of another thread a call is joined with nothing
+    word = outcome.outcome if outcome else ""
+    ends: list[Piece] = [_OUTCOMES.get(word, ("? " + one_line(word), "warn"))] if word else []
     result = outcome.result if outcome else None
     said = []
-    if result is not None and word != "ok":
+    if result is not None:
         if result.exit_code:
-            ends.append((f"exit {result.exit_code}", "bad"))
-        said.append(one_line(result.text))
-    good = outcome is not None and outcome.outcome == "ok"
-    # that the settings let a call pass is the rule and no news; that a person did is, or that they did not
-    said.extend(
-        _permission(child.seen)
-        for child in node.children
-        if isinstance(child.seen, Permission) and not (good and child.seen.origin == "config")
-    )
+            ends.append((f"exit {result.exit_code}", "warn" if word == "ok" else "bad"))
+        if word != "ok":
+            said.append(one_line(result.text))
+    said.extend(_decisions(node, good=word == "ok"))
     more = ("  " + "  ".join(said), "aside")
     head = (("\u25cf ", style), (name, style))
     ms = outcome.duration_ms if outcome else None
     about = outcome is not None and outcome.measured == "clock"
-    body = (_after(one_line(seen.command) or _argument(seen.input)), "")
-    return Line(depth, head, body, tuple(ends), more, ms, about, bool(below(node)))
+    return Line(depth, head, (_after(_about(seen)), ""), tuple(ends), more, ms, about, bool(below(node)))
 
 
-def _style(seen: ToolRequest, name: str) -> str:
+def _decisions(node: Node, *, good: bool) -> list[str]:
+    """What was decided on a call. That the settings let it pass is the rule and no news."""
+    told = [child.seen for child in node.children if isinstance(child.seen, Permission)]
+    decided = [seen for seen in told if seen.decision != _ASKED] or told
+    return [_permission(seen) for seen in decided if not (good and seen.origin == "config")]
+
+
+def _about(seen: ToolRequest | Execution) -> str:
+    """What a call is about: its command, else the files of a patch, else the argument that tells most."""
+    paths = ", ".join(map(one_line, seen.writes or seen.reads))
+    if paths and isinstance(seen.input, str | Text) and seen.command is None:
+        return paths
+    return one_line(seen.command) or _argument(seen.input) or paths
+
+
+def _style(seen: ToolRequest | Execution, name: str) -> str:
     if seen.server:
         return "mcp"
     if seen.command or seen.writes:
@@ -222,7 +267,7 @@ def _argument(given: Any) -> str:
 
 def below(node: Node) -> list[Node]:
     """Children that have lines of their own: the decision on a call stands behind the call, what is no news nowhere."""
-    of_a_call = isinstance(node.seen, ToolRequest)
+    of_a_call = isinstance(node.seen, ToolRequest | Execution)
     return [
         child
         for child in node.children
@@ -231,14 +276,16 @@ def below(node: Node) -> list[Node]:
 
 
 def no_news(seen: Any) -> bool:
-    """What is only counted: a hook that went well, a skill that could be used, a turn end that says nothing."""
+    """What is only counted: a hook that went well, a skill that could be used, an end as it should be."""
     match seen:
         case HookRun():
             return seen.outcome in _WELL
         case Skill():
             return seen.stage == "available"
         case TurnEnd():
-            return not seen.status
+            return not seen.status or seen.status in _WELL
+        case SubagentStop():
+            return seen.status in _WELL
         case _:
             return False
 
@@ -274,8 +321,21 @@ def _event(seen: Any) -> tuple[str, str, str]:
             return "failure", " ".join(filter(None, (status, attempt, one_line(seen.text)))), "bad"
         case Skill():
             return "skill", f"{one_line(seen.name)} {one_line(seen.stage)}", "event"
+        case SessionStart():
+            return "session start", _beginning(seen), "aside"
         case _:
             return kind(seen), _whatever(seen), "aside"
+
+
+def _beginning(seen: SessionStart) -> str:
+    """How a session began, and where from."""
+    source = one_line(seen.source)
+    parts = [
+        source if source != "start" else "",
+        f"forked from {one_line(seen.forked_from)}" if seen.forked_from else "",
+        f"spawned by {one_line(seen.parent)}" if seen.parent else "",
+    ]
+    return ", ".join(filter(None, parts))
 
 
 def _whatever(seen: Any) -> str:

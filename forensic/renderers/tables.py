@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from rich.console import Console
 
 from forensic.model import Finding, Session, TurnFrame
 from forensic.renderers.canvas import Canvas, wrap
-from forensic.renderers.wording import count, duration, figure, one_line, short_id
+from forensic.renderers.wording import count, duration, figure, one_line, short_id, span
 
 __all__ = ["findings", "summary", "turns"]
 
 _UNUSED = ["available"]
+_OUTCOMES = (
+    ("nested_calls", "more run"),
+    ("failures", "failed"),
+    ("refused", "refused"),
+    ("interrupted", "interrupted"),
+    ("unanswered", "unanswered"),
+    ("not_told", "whose end nothing tells"),
+)
 _LONGEST = 25
 """Rows of a table that are shown; the document has them all."""
 
@@ -26,6 +34,7 @@ _TOKENS = (
     ("reasoning", "reasoning_tokens"),
 )
 _GROUPS = (("model", "by_model"), ("agent", "by_agent"), ("turn", "by_turn"), ("day", "by_day"))
+_TOOLS = ("tool", "calls", "failed", "refused", "unanswered", "time")
 
 
 def summary(session: Session, console: Console) -> None:
@@ -34,16 +43,8 @@ def summary(session: Session, console: Console) -> None:
     told, usage = session.summary, session.usage
     for name, value in _overview(session, told):
         canvas.block(0, (f"{name:<12} ", "aside"), list(wrap(value, canvas.room(0) - 13)), "")
-    figures = ("calls", *(name for name, _ in _TOKENS), "certainty")
-    _table(canvas, "Tokens", ("", *figures), [_usage("total", usage["total"])])
-    for line in _reasons(usage):
-        canvas.line(0, [("  ", "")], (line, "aside"))
-    named = _turn_names(session) if len(usage["by_turn"]) > 1 else {}
-    for name, key in _GROUPS:
-        if len(usage[key]) > 1 or key == "by_model":
-            rows = [_usage(named.get(label, label), group) for label, group in usage[key].items()]
-            _table(canvas, f"By {name}", (name, *figures), rows)
-    _table(canvas, "Tools", ("tool", "calls", "failed", "refused", "unanswered", "time"), _tools(told["tools"]))
+    _usage(session, canvas)
+    _table(canvas, "Tools", *_telling(_TOOLS, _tools(told["tools"])))
     for title, texts in (
         ("Commands", told["commands"]),
         ("Files written", told["files_written"]),
@@ -100,6 +101,14 @@ def _table(canvas: Canvas, title: str, names: Sequence[str], rows: Sequence[Sequ
         canvas.line(0, [(f"  \u2026 and {len(rows) - _LONGEST:,} more", "aside")])
 
 
+def _telling(
+    names: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """A table without its columns in which no row says anything; name and number stay."""
+    kept = [place for place in range(len(names)) if place < 2 or any(row[place] not in ("0", "-") for row in rows)]
+    return tuple(names[place] for place in kept), [tuple(row[place] for place in kept) for row in rows]
+
+
 def _turn_names(session: Session) -> dict[str, str]:
     """What people call the turns that they opened."""
     frames = (node.seen for node in session.tree.children)
@@ -111,17 +120,17 @@ def _overview(session: Session, told: dict[str, Any]) -> list[tuple[str, str]]:
     set_apart = [f"{rows[name]:,} {name.replace('_', ' ')}" for name in rows if name != "total" and rows[name]]
     outcomes = [
         f"{told[name]:,} {word}"
-        for name, word in (("failures", "failed"), ("refused",) * 2, ("interrupted",) * 2, ("unanswered",) * 2)
+        for name, word in _OUTCOMES
         if told[name]
     ]
-    wall, busy = duration(told["wall_ms"]) or "-", duration(told["busy_ms"]) or "-"
+    steps = [count(told[name], name[:-1]) for name in ("steps", "subagents") if told[name]]
     return [
         ("session", one_line(session.session)),
         ("harness", " ".join(map(one_line, (session.harness, *session.producer)))),
         ("content", short_id(session.content_id)),
         ("models", ", ".join(map(one_line, told["models"])) or "-"),
-        ("time", f"{_moment(told['started'])} to {_moment(told['ended'])}, wall {wall}, busy {busy}"),
-        ("turns", f"{turns(session)} ({count(told['steps'], 'step')}, {count(told['subagents'], 'subagent')})"),
+        ("time", _time(told)),
+        ("turns", turns(session) + (f" ({', '.join(steps)})" if steps else "")),
         ("tool calls", ", ".join([f"{told['tool_calls']:,}", *outcomes])),
         ("messages", f"{count(told['responses'], 'response')}, {count(told['thoughts'], 'thought')}"),
         ("trouble", f"{count(told['api_errors'], 'API error')}, {told['retries']:,} retried"),
@@ -130,28 +139,63 @@ def _overview(session: Session, told: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _moment(value: Any) -> str:
-    if value is None:
+def _time(told: dict[str, Any]) -> str:
+    if told["started"] is None:
         return "-"
-    return one_line(value) if isinstance(value, str) else f"{value:%Y-%m-%d %H:%M:%S} UTC"
+    return f"{span(told['started'], told['ended'])}, busy {duration(told['busy_ms']) or '-'}"
 
 
-def _usage(name: str, group: dict[str, Any]) -> tuple[str, ...]:
+# --- usage ------------------------------------------------------------------------------------------------------------
+
+
+def _usage(session: Session, canvas: Canvas) -> None:
+    """Figures where there are any, each with the mark of its certainty; and why a total is no more than it is."""
+    usage = session.usage
+    figures = ("calls", *(name for name, _ in _TOKENS))
+    rows = [_figures("total", usage["total"])] if any(usage["total"][field] is not None for _, field in _TOKENS) else []
+    canvas.blank()
+    canvas.line(0, [("Tokens", "strong")])
+    if rows:
+        canvas.table(("", *figures), rows)
+    for line in _notes(usage):
+        for number, row in enumerate(wrap(line, canvas.room(0) - 4)):
+            canvas.line(0, [("    " if number else "  ", "")], (row, "aside"))
+    named = _turn_names(session) if len(usage["by_turn"]) > 1 else {}
+    for name, key in _GROUPS:
+        # a single group is the total again, and the model is named above
+        if len(usage[key]) > 1 or (key == "by_model" and [*usage[key]] != session.summary["models"]):
+            groups = [_figures(named.get(label, label), group) for label, group in usage[key].items()]
+            _table(canvas, f"By {name}", (name, *figures), groups)
+
+
+def _figures(name: str, group: dict[str, Any]) -> tuple[str, ...]:
     level = str(group["certainty"]["level"])
-    figures = [figure(group[field], level) for _, field in _TOKENS]
-    return (one_line(name), f"{group['calls']:,}", *figures, level.replace("_", " "))
+    return (one_line(name), f"{group['calls']:,}", *(figure(group[field], level) for _, field in _TOKENS))
 
 
-def _reasons(usage: dict[str, Any]) -> list[str]:
-    lines = [
-        f"{str(reason['level']).replace('_', ' ')}: {one_line(reason['reason'])} ({reason['count']:,})"
-        for reason in usage["certainty"]["reasons"]
-    ]
+def _notes(usage: dict[str, Any]) -> Iterator[str]:
+    """How sure the total is and why, and what stands beside it."""
+    total, certainty, inherited = usage["total"], usage["certainty"], usage["inherited"]
+    if not certainty["reasons"]:
+        yield _level(certainty["level"])
+    for reason in certainty["reasons"]:
+        yield f"{_level(reason['level'])}: {one_line(reason['reason'])} ({reason['count']:,})"
+    if total["total_tokens"] is not None and total["input_tokens"] is None and total["output_tokens"] is None:
+        yield f"{figure(total['total_tokens'], str(certainty['level']))} tokens in all"
     if usage["raw_vs_deduped"] not in (None, 1.0):
-        lines.append(f"rows add up to {usage['raw_vs_deduped']:.4f} times these totals: copies are counted once")
+        yield f"rows add up to {usage['raw_vs_deduped']:.4f} times these totals: copies are counted once"
     if usage["from_progress"]["calls"]:
-        lines.append(f"{count(usage['from_progress']['calls'], 'call')} known from progress rows only")
-    return lines
+        yield f"{count(usage['from_progress']['calls'], 'call')} known from progress rows only"
+    if inherited and inherited["calls"]:
+        told = [f"{figure(inherited[field])} {name}" for name, field in _TOKENS if inherited[field]]
+        yield f"inherited, and not counted above: {', '.join([count(inherited['calls'], 'call'), *told])}"
+    if usage["units"]:
+        told = [f"{figure(amount)} {one_line(name).replace('_', ' ')}" for name, amount in usage["units"].items()]
+        yield f"in the producer's own units: {', '.join(told)}"
+
+
+def _level(level: Any) -> str:
+    return str(level).replace("_", " ")
 
 
 def _tools(tools: dict[str, dict[str, Any]]) -> list[tuple[str, ...]]:

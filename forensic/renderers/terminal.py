@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from rich.console import Console
 
 from forensic.model import (
+    Execution,
+    HistoryFrame,
     Injected,
     Node,
     Prompt,
@@ -19,6 +22,7 @@ from forensic.model import (
     SessionFrame,
     StepFrame,
     SubagentFrame,
+    SubagentStop,
     Thought,
     ToolRequest,
     TurnEnd,
@@ -28,8 +32,10 @@ from forensic.renderers.canvas import Canvas, Piece, wrap
 from forensic.renderers.lines import (
     Block,
     Line,
+    Tally,
     below,
     counts,
+    history,
     kind,
     no_news,
     opening_text,
@@ -52,13 +58,14 @@ _FOLD = 3
 def tree(session: Session, console: Console, *, whole: bool = False) -> None:
     """Print a session in order: turns, steps, calls, subagents; then what was found and laid aside.
 
-    Texts are folded to a few rows unless `whole`. The same session gives the same output at the same width.
+    Unless `whole`, texts are folded to a few rows, and the history of other threads to a line. The same session gives
+    the same output at the same width.
     """
     canvas = Canvas(console)
     _header(session, canvas)
     tally = _tally(session.tree)
     waiting: Line | None = None
-    for item in _walk(session.tree, tally, canvas):
+    for item in _walk(session.tree, tally, canvas, whole=whole):
         if isinstance(item, Line) and waiting is not None and not item.alone and item[:5] == waiting[:5]:
             waiting = waiting._replace(
                 ms=_sum(waiting.ms, item.ms), about=waiting.about or item.about, times=waiting.times + item.times
@@ -117,25 +124,26 @@ def _block(canvas: Canvas, block: Block, *, whole: bool) -> None:
 # --- the walk --------------------------------------------------------------------------------------------------------
 
 
-def _tally(root: Node) -> dict[int, tuple[int, int]]:
-    """For each node, by identity: how many calls stand at or below it, and how many of them failed."""
+def _tally(root: Node) -> dict[int, Tally]:
+    """For each node, by identity: the calls at or below it. What was done in another thread is none of them."""
     order: list[tuple[Node, int | None]] = [(root, None)]
     for node, _ in order:
-        order.extend((child, id(node)) for child in node.children)
-    tally: dict[int, tuple[int, int]] = {}
+        if not isinstance(node.seen, HistoryFrame):
+            order.extend((child, id(node)) for child in node.children)
+    tally: dict[int, Tally] = {}
     for node, parent in reversed(order):
-        calls, failed = tally.get(id(node), (0, 0))
-        if isinstance(node.seen, ToolRequest):
-            calls += 1
-            failed += node.outcome is not None and node.outcome.outcome == "error"
-        tally[id(node)] = calls, failed
+        held = tally.get(id(node), Tally())
+        asked, ran = isinstance(node.seen, ToolRequest), isinstance(node.seen, Execution)
+        if asked or ran:
+            failed = node.outcome is not None and node.outcome.outcome == "error"
+            held = held.plus(Tally(int(asked), int(ran), int(failed)))
+        tally[id(node)] = held
         if parent is not None:
-            above = tally.get(parent, (0, 0))
-            tally[parent] = above[0] + calls, above[1] + failed
+            tally[parent] = tally.get(parent, Tally()).plus(held)
     return tally
 
 
-def _walk(root: Node, tally: dict[int, tuple[int, int]], canvas: Canvas) -> Iterator[Line | Block | None]:
+def _walk(root: Node, tally: dict[int, Tally], canvas: Canvas, *, whole: bool) -> Iterator[Line | Block | None]:
     """Everything below the root in order; None asks for an empty line."""
     stack: list[tuple[int, Iterator[Node]]] = [(0, iter(below(root)))]
     while stack:
@@ -155,6 +163,9 @@ def _walk(root: Node, tally: dict[int, tuple[int, int]], canvas: Canvas) -> Iter
                 children = [child for child in children if child is not opening]
         elif isinstance(seen, SubagentFrame):
             yield subagent(depth, seen, tally[id(node)])
+        elif isinstance(seen, HistoryFrame):
+            yield history(depth, node, seen)
+            children = children if whole else []
         elif isinstance(seen, StepFrame):
             unsaid, children = _unsaid(children)
             if unsaid and not children:
@@ -204,7 +215,7 @@ def _header(session: Session, canvas: Canvas) -> None:
     canvas.line(0, [(f"{producer}{more} \u00b7 session ", "aside")], (one_line(session.session), "aside"))
     parts = [f"content {short_id(session.content_id)}", f"parser {session.parser.dialect} {session.parser.version}"]
     times = _times(session.tree)
-    canvas.line(0, [], (" \u00b7 ".join([*([times] if times else []), *parts]), "aside"))
+    _together(canvas, ("", ""), " \u00b7 ", [*([times] if times else []), *parts], "aside")
 
 
 def _times(root: Node) -> str:
@@ -212,7 +223,7 @@ def _times(root: Node) -> str:
     return span(min(moments), max(moments)) if moments else ""
 
 
-def _footer(session: Session, canvas: Canvas, calls: tuple[int, int]) -> None:
+def _footer(session: Session, canvas: Canvas, calls: Tally) -> None:
     canvas.blank()
     findings(canvas, (*session.remarks, *session.findings))
     tally = Counter((kind(seen), getattr(seen, "family", "")) for seen in session.aside)
@@ -220,11 +231,17 @@ def _footer(session: Session, canvas: Canvas, calls: tuple[int, int]) -> None:
     if tally:
         shown = sorted((-number, _aside(*key)) for key, number in tally.items())
         _together(canvas, (_ASIDE, "aside"), ", ", [f"{name} {-number:,}" for number, name in shown], "aside")
-    total = session.usage["total"]
-    level = total["certainty"]["level"]
-    tokens = [f"{figure(total[f'{name}_tokens'], level)} {name}" for name in ("input", "output")]
-    parts = [turns(session, "turn"), *counts(calls), "tokens " + ", ".join(tokens)]
+    parts = [turns(session, "turn"), *counts(calls), f"tokens {_tokens(session.usage['total'])}"]
     _together(canvas, ("", ""), " \u00b7 ", parts, "strong")
+
+
+def _tokens(total: dict[str, Any]) -> str:
+    """Input and output; the total alone where nothing says what it is made of."""
+    level = str(total["certainty"]["level"])
+    if total["input_tokens"] is None and total["output_tokens"] is None:
+        whole = total["total_tokens"]
+        return "unknown" if whole is None else f"{figure(whole, level)} total"
+    return ", ".join(f"{figure(total[f'{name}_tokens'], level)} {name}" for name in ("input", "output"))
 
 
 def _together(canvas: Canvas, mark: Piece, between: str, parts: Sequence[str], style: str) -> None:
@@ -235,15 +252,17 @@ def _together(canvas: Canvas, mark: Piece, between: str, parts: Sequence[str], s
 
 
 def _counted_only(root: Node) -> Iterator[tuple[str, str]]:
-    """What the tree shows no line of, each by its kind; a turn that ends as turns do is not even counted."""
+    """What the tree shows no line of, each by its kind; an end as it should be is not even counted."""
     pending = [root]
     while pending:
         node = pending.pop()
+        if isinstance(node.seen, HistoryFrame):
+            continue
         pending.extend(node.children)
         if isinstance(node.seen, StepFrame):
             unsaid, rest = _unsaid(below(node))
             yield from ((word_of(one), "") for one in unsaid if rest)
-        if no_news(node.seen) and not isinstance(node.seen, TurnEnd):
+        if no_news(node.seen) and not isinstance(node.seen, TurnEnd | SubagentStop):
             yield f"{kind(node.seen)} {getattr(node.seen, 'outcome', '') or ''}".rstrip(), ""
 
 

@@ -24,7 +24,7 @@ _UNSAFE = re.compile(
 _TAGGED = re.compile(r"<([A-Za-z][A-Za-z0-9_-]{0,63})>([^<>]*)</\1>")
 _TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9_-]{0,63}>")
 
-_MARKS = {"lower_bound": "\u2265 ", "inferred": "~ "}
+_MARKS = {"lower_bound": "\u2265 ", "inferred": "~ ", "unknown": "? "}
 
 
 _STEERING = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
@@ -112,5 +112,5 @@ def figure(value: Any, level: str = "exact") -> str:
     """A number as a table shows it; one that is not known is ``-``, one that is not sure carries its mark."""
     if value is None:
         return "-"
-    shown = f"{value:,}" if isinstance(value, int) else f"{value:,.4f}"
+    shown = f"{value:,}" if isinstance(value, int) else f"{value:,.4f}".rstrip("0").rstrip(".")
     return _MARKS.get(level, "") + shown

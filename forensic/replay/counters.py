@@ -7,7 +7,7 @@ told by nobody but the total still counts. A total that is told again is no usag
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 import msgspec
@@ -56,19 +56,20 @@ def counts_of(usage: Usage) -> Counts:
 
 def spent(
     observations: Sequence[Observation], lines: Lines, session: str, again: AbstractSet[int] = frozenset()
-) -> list[Spent]:
+) -> Iterable[Spent]:
     """All usage among the observations of one session, given in recorded order; copies inside progress rows last.
 
     `session` names totals of streams that do not name their thread; what stands `again` in a rewritten file is passed
     over.
     """
-    found: list[Spent] = []
     if not any(type(seen) is Setting or (seen.usage is not None and seen.usage.running) for seen in observations):
         # nothing to take differences of: each row speaks for itself
-        for number, seen in _copies_last(observations):
-            if seen.usage is not None and number not in again:
-                found.append(Spent(number, seen, seen.usage, None, number in lines.inherited))
-        return found
+        return (
+            Spent(number, seen, seen.usage, None, number in lines.inherited)
+            for number, seen in _copies_last(observations)
+            if seen.usage is not None and number not in again
+        )
+    found: list[Spent] = []
     streams: dict[str, _Stream] = {}
     for number, seen in _copies_last(observations):
         kind = type(seen)
@@ -155,8 +156,8 @@ class _Stream:
             counter.counts = now
             self._totalled(told)
         calls = _calls(usage.calls, counter.calls, len(told), more=any(grown))
-        units = _units(usage.units, counter.units)
-        counter.calls, counter.units = usage.calls, usage.units
+        units = _units(usage.units or {}, counter.units)
+        counter.calls, counter.units = usage.calls, usage.units or {}
         at = "" if seen.at is None else seen.at.isoformat()
         mark = (name, at, now)
         if seen.ref.generation > 1 and mark in self._known:
@@ -164,7 +165,7 @@ class _Stream:
         self._known.add(mark)
         if any(grown) or calls or units:
             model = usage.model or (self._models.get(seen.agent) if any(grown) else None)
-            more = replace(_usage(grown), model=model, final=usage.final, calls=calls, units=units)
+            more = replace(_usage(grown), model=model, final=usage.final, calls=calls, units=units or None)
             key = f"{self._name}/{name}/{at}/{'.'.join(map(str, now))}"
             yield Spent(number, seen, replace(more, unusable=usage.unusable), key=key, inherited=inherited)
 

@@ -6,8 +6,6 @@ second with the second.
 
 from __future__ import annotations
 
-from collections import deque
-
 import msgspec
 
 from forensic.model import Injected, Node, Observation, Prompt, Response, Thought, ToolRequest
@@ -26,19 +24,20 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 class Echoes:
     """Nodes that an event may tell of again, in the order of their items."""
 
-    def __init__(self) -> None:
-        """Start with none."""
-        self._waiting: dict[_Mark, deque[Node]] = {}
+    def __init__(self, *, expected: bool = True) -> None:
+        """Start with none; where no event is `expected`, none is remembered either."""
+        self._expected = expected
+        self._waiting: dict[_Mark, list[Node]] = {}
 
     def remember(self, seen: Observation, turn: str | None, node: Node) -> None:
         """Note the node of an item."""
-        if seen.via is None and (mark := _mark(seen, turn)) is not None:
-            self._waiting.setdefault(mark, deque()).append(node)
+        if self._expected and seen.via is None and (mark := _mark(seen, turn)) is not None:
+            self._waiting.setdefault(mark, []).append(node)
 
     def match(self, seen: Observation, turn: str | None) -> Node | None:
         """The node of the item that this event tells of, each only once."""
         waiting = self._waiting.get(_mark(seen, turn) or ("", None, None, None))
-        return waiting.popleft() if waiting else None
+        return waiting.pop(0) if waiting else None
 
 
 def _mark(seen: Observation, turn: str | None) -> _Mark | None:

@@ -72,7 +72,7 @@ def reconcile(
 def _built(observations: Sequence[Observation], session: str, lines: Lines, again: AbstractSet[int]) -> _House:
     inherited = lines.inherited
     own = (seen for number, seen in enumerate(observations) if number not in inherited and number not in again)
-    house = _House(session, Copies(own))
+    house = _House(session, Copies(own), Echoes(expected=any(seen.via == "event" for seen in observations)))
     late: tuple[list[int], list[int], list[int]] = ([], [], [])
     turns: dict[int, str | None] = {}
     for number, seen in enumerate(observations):
@@ -99,10 +99,10 @@ def _built(observations: Sequence[Observation], session: str, lines: Lines, agai
 class _House:
     """The tree while it is being built."""
 
-    def __init__(self, session: str, copies: Copies) -> None:
+    def __init__(self, session: str, copies: Copies, echoes: Echoes) -> None:
         self.session = session
         self.copies = copies
-        self.echoes = Echoes()
+        self.echoes = echoes
         self.histories: dict[str, History] = {}
         self.turns = Turns()
         self.turn_of: dict[int, str | None] = {}
