@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,6 +35,8 @@ __all__ = [
     "width",
 ]
 
+_REDRAW = 0.1
+"""Seconds from one picture of a progress bar to the next."""
 _PAGE = 120
 """Columns of a page that is no terminal."""
 
@@ -167,17 +170,27 @@ def progress(what: str, *, counts_bytes: bool = False) -> Iterator[Bar]:
     columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), amount, bars.TimeRemainingColumn())
     # what goes to a file or a pipe must not take the way over the terminal
     shares = sys.stdout.isatty()
+    # no thread that draws: work may be shared among forked processes, which threads do not survive
     with bars.Progress(
-        *columns, console=Console(stderr=True), transient=True, redirect_stdout=shares, redirect_stderr=False
+        *columns,
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=shares,
+        redirect_stderr=False,
+        auto_refresh=False,
     ) as shown:
         task = shown.add_task(what, total=None)
+        drawn = 0.0
 
         class Seen(Bar):
             def total(self, amount: int) -> None:
-                shown.update(task, total=amount)
+                shown.update(task, total=amount, refresh=True)
 
             def step(self, amount: float = 1) -> None:
-                shown.advance(task, amount)
+                nonlocal drawn
+                now = time.monotonic()
+                shown.update(task, advance=amount, refresh=now - drawn > _REDRAW)
+                drawn = now if now - drawn > _REDRAW else drawn
 
         yield Seen()
 
