@@ -19,12 +19,14 @@ from forensic.data import folder
 __all__ = ["main"]
 
 _SHOWN = Path("claude", "a-working-day")
+_BESIDE = (Path("codex", "spawned-thread"), Path("copilot", "subagents-by-agent-id"), Path("cursor", "a-working-day"))
+"""One of each other harness, of which the beginning is shown."""
 
 
 def main() -> int:
-    """Capture, verify, list and replay; the exit code of the first command that does not end well, else 0."""
+    """Capture, verify, list, replay and count; the exit code of the first command that does not end well, else 0."""
     golden = folder("golden")
-    content_id = open_bundle(golden / _SHOWN).content_id[:12]
+    content_id, *others = (open_bundle(golden / case).content_id[:12] for case in (_SHOWN, *_BESIDE))
     sources = sorted(map(str, golden.glob("*/*/source")))
     with tempfile.TemporaryDirectory(prefix="forensic-demo-") as home:
         for rows, shown, more in (
@@ -32,7 +34,9 @@ def main() -> int:
             (3, ("verify",), ()),
             (4, ("list",), ()),
             (None, ("replay", content_id), ()),
-            (24, ("replay", content_id, "--format", "summary"), ()),
+            (18, ("replay", content_id, "--format", "summary"), ()),
+            *((16, ("replay", other), ()) for other in others),
+            (None, ("usage", content_id, *others, "--by", "harness"), ()),
         ):
             sys.stdout.write(f"\n$ forensic {' '.join(shown)}{' golden/*/*/source' if more else ''}\n\n")
             sys.stdout.flush()

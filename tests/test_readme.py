@@ -69,7 +69,7 @@ def test_tour(root: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capfd: py
             assert wanted == "..." or wanted in said, f"$ {command}\n{line}"
         played += 1
     assert os.environ["COLUMNS"] == "88"
-    assert played >= 6
+    assert played >= 8
 
 
 def test_demo(root: Path) -> None:
@@ -77,13 +77,21 @@ def test_demo(root: Path) -> None:
     done = subprocess.run([sys.executable, "-m", "forensic.demo"], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert len(lines) < 120
+    assert len(lines) < 180
     assert lines[1] == "$ forensic capture golden/*/*/source"
     assert lines[3].startswith("sealed ")
     sessions = len(list((root / "golden").glob("*/*/source")))
     assert f"{sessions} sessions: {sessions} sealed" in lines
     assert f"{sessions} bundles: {sessions} ok" in lines
     assert "Tokens" in lines
+    producers = [line.split()[0] for line in lines if " · session " in line and " session start" not in line]
+    assert producers == ["claude", "codex", "copilot", "cursor"]
+    assert [line.split()[0] for line in lines[-9:-3]] == ["harness", "claude", "codex", "copilot", "cursor", "total"]
+    assert lines[-3:] == [
+        "",
+        "4 sessions, each call counted once; all rows together tell 1.58 times as much",
+        "? 1 session tells no usage: what it cost is unknown",
+    ]
     assert [line for line in lines if line.startswith("unchanged")] == []
 
 

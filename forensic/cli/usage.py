@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, tzinfo
 from enum import StrEnum
 from typing import Annotated, Any
@@ -10,11 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from forensic import works
+from forensic.archive import default_root
 from forensic.cli import output
 from forensic.cli.options import ArchiveFolder, AsJson
 from forensic.errors import Unusable
 from forensic.model import Finding
-from forensic.renderers.wording import one_line
+from forensic.renderers.wording import count, figure, one_line
 
 EXAMPLE = (
     "  forensic usage\n  forensic usage ~/.claude/projects ~/.codex --by model\n"
@@ -53,17 +54,19 @@ def command(
     dash, never a zero.
     """
     zone = _zone(timezone)
-    problems: list[Finding] = []
+    found: list[Finding] = []
     with output.progress("Reading", counts_bytes=True) as bar:
-        told = works.told(paths or [], archive, by.value, zone, report=problems.append, bar=bar)
+        told = works.told(paths or [], archive, by.value, zone, report=found.append, bar=bar)
     told = {**told, "timezone": timezone}
     if json:
-        output.json_line({"schema": 1, **told, "problems": [one.note for one in problems]})
-    else:
+        output.json_line({"schema": 1, **told, "findings": found})
+    elif told["sessions"]:
         _table(told, by)
-    for one in problems:
+    elif not found:
+        output.aside(f"no session in {archive or default_root()} yet: forensic capture PATH")
+    for one in found:
         output.aside(one.note)
-    return int(any(one.problem for one in problems))
+    return int(any(one.problem for one in found))
 
 
 def _zone(name: str) -> tzinfo:
@@ -85,61 +88,116 @@ _COLUMNS = (
     ("cache write", "cache_write_tokens"),
     ("total", "total_tokens"),
 )
+_STARTED, _DATE = "started (UTC)", "date (UTC)"
+_INHERITED = "inherited"
+_RIGHT = (*(name for name, _ in _COLUMNS), _INHERITED)
+_EXPENDABLE = ("cache write", _INHERITED, "cache read", _DATE)
+"""Columns that give way where there is no room for all, the first one first."""
 _MARKS = {"exact": "", "inferred": "~", "lower_bound": ">", "unknown": "?"}
+_SHORT = 8
+"""Characters of an id that are shown at least."""
+_NAME = 18
+"""Cells that a name has before columns give way."""
+
+Columns = dict[str, list[str]]
 
 
 def _table(told: Mapping[str, Any], by: Grouping) -> None:
-    groups: Sequence[Mapping[str, Any]] = told["groups"]
-    names = [by.value, *(name for name, _ in _COLUMNS), ""]
-    rows = [[one_line(group["name"]), *_cells(group)] for group in groups]
-    shares = by in (Grouping.session, Grouping.harness) and any(group["inherited"]["calls"] for group in groups)
-    if shares:
-        names.insert(-1, "inherited")
-        for row, group in zip(rows, groups, strict=True):
-            row.insert(-1, _count(group["inherited"]["total_tokens"] or None))
-    if by is Grouping.session:
-        names.insert(0, "started (UTC)")
-        for row, group in zip(rows, groups, strict=True):
-            row.insert(0, f"{group['started']:%Y-%m-%d %H:%M}" if group["started"] else "-")
-    total = ["total", *_cells(told["total"])]
-    if shares:
-        total.insert(-1, "")
-    if by is Grouping.session:
-        total.insert(0, "")
-    right = [name for name, _ in _COLUMNS] + ["inherited"]
-    output.table(names, [*rows, total], right=right, elastic=by.value)
-    for line in _notes(told):
+    groups = _telling(told["groups"], by)
+    columns, missing = _fitting(_columns(groups, told["total"], by), by.value)
+    output.table([*columns], [*zip(*columns.values(), strict=True)], right=_RIGHT, elastic=by.value)
+    for line in _notes(told, len(told["groups"]) - len(groups)):
         output.line(line)
+    if missing:
+        output.line(f"  no room for: {', '.join(missing)}")
 
 
-def _cells(group: Mapping[str, Any]) -> list[str]:
-    return [*(_count(group[key]) for _, key in _COLUMNS), _MARKS[group["certainty"]["level"]]]
+def _telling(groups: Sequence[Mapping[str, Any]], by: Grouping) -> Sequence[Mapping[str, Any]]:
+    """The groups with a row of their own; of many sessions not those that tell nothing at all."""
+    if by is not Grouping.session:
+        return groups
+    return [group for group in groups if group["calls"] or group["inherited"]["calls"] or group["units"]]
+
+
+def _columns(groups: Sequence[Mapping[str, Any]], total: Mapping[str, Any], by: Grouping) -> Columns:
+    """The cells of each column, those of the total last."""
+    columns = {by.value: [*_names(groups, by), "total"]}
+    if by is Grouping.session and groups:
+        started = [f"{group['started']:%Y-%m-%d %H:%M}" if group["started"] else "-" for group in groups]
+        columns = {_STARTED: [*started, "total"], by.value: [*columns[by.value][:-1], ""]}
+    for name, field in _COLUMNS:
+        columns[name] = [_figure(group, field) for group in (*groups, total)]
+    if any("inherited" in group and group["inherited"]["calls"] for group in groups):
+        columns[_INHERITED] = [*(_count(group["inherited"]["total_tokens"] or None) for group in groups), ""]
+    columns[""] = [_MARKS[group["certainty"]["level"]] for group in (*groups, total)]
+    return columns
+
+
+def _names(groups: Sequence[Mapping[str, Any]], by: Grouping) -> list[str]:
+    """The names of the groups; of a session's as much as tells them apart, for some ids begin with a time."""
+    names = [one_line(group["name"]) for group in groups]
+    if by is not Grouping.session:
+        return names
+    longest = max(map(len, names), default=0)
+    different = len(set(names))
+    enough = (size for size in range(_SHORT, longest) if len({name[:size] for name in names}) == different)
+    size = next(enough, longest)
+    return [name[:size] for name in names]
+
+
+def _figure(group: Mapping[str, Any], field: str) -> str:
+    """A figure, or a dash; nobody counted calls where nothing tells of any."""
+    untold = field == "calls" and not group[field] and group["certainty"]["level"] == "unknown"
+    return "-" if untold else _count(group[field])
 
 
 def _count(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
 
 
-def _notes(told: Mapping[str, Any]) -> list[str]:
-    """What people must know to believe the total."""
-    total, sessions = told["total"], told["sessions"]
-    notes = ["", f"{sessions:,} {'session' if sessions == 1 else 'sessions'}, each call counted once"]
-    if told["raw_vs_deduped"] is not None:
-        notes[-1] += f"; adding up every row would give {told['raw_vs_deduped']:.2f} times as much"
-    if silent := told["sessions_without_usage"]:
-        notes.append(f"- {silent:,} of them tell no usage: what they cost is unknown")
-    unfinished = told["unfinished"]
+def _fitting(columns: Columns, key: str) -> tuple[Columns, list[str]]:
+    """As many of the columns as there is room for, and the names of the others."""
+    missing: list[str] = []
+    if _width(columns, key) > output.width():
+        columns = {
+            _DATE if name == _STARTED else name: [cell[:10] for cell in cells] if name == _STARTED else cells
+            for name, cells in columns.items()
+        }
+    for name in _EXPENDABLE:
+        if name in columns and _width(columns, key) > output.width():
+            last = columns.pop(name)[-1]
+            if name == _DATE:
+                columns[key][-1] = last
+            missing.append(name)
+    return columns, missing
+
+
+def _width(columns: Columns, key: str) -> int:
+    widths = {name: max(map(len, (name, *cells))) for name, cells in columns.items()}
+    return sum(widths.values()) - widths[key] + min(widths[key], _NAME) + 2 * (len(widths) - 1)
+
+
+def _notes(told: Mapping[str, Any], silent: int) -> Iterator[str]:
+    """What people must know to believe the total. `silent` sessions have no row."""
+    yield ""
+    ratio = told["raw_vs_deduped"]
+    more = "" if ratio is None or f"{ratio:.2f}" == "1.00" else f"; all rows together tell {ratio:.2f} times as much"
+    yield f"{count(told['sessions'], 'session')}, each call counted once{more}"
+    if untold := told["sessions_without_usage"]:
+        listed = ", not listed," if silent else ""
+        verb = "tells" if untold == 1 else "tell"
+        yield f"? {count(untold, 'session')}{listed} {verb} no usage: what it cost is unknown"
+    unfinished, progress = told["unfinished"], told["from_progress"]
     if unfinished["calls"]:
-        notes.append(
-            f"> {unfinished['calls']:,} calls were never finalised: their {_count(unfinished['output_tokens'])} output"
-            " tokens are a lower bound"
-        )
-    progress = told["from_progress"]
+        tokens = "" if unfinished["output_tokens"] is None else f": {unfinished['output_tokens']:,} output or more"
+        yield f"> {count(unfinished['calls'], 'call was', 'calls were')} never finalised{tokens}"
+    for reason in told["total"]["certainty"]["reasons"]:
+        if reason["level"] != "lower_bound":
+            yield f"{_MARKS[reason['level']]} {reason['reason']} ({reason['count']:,})"
+    if told["total"]["certainty"]["level"] == "lower_bound" and not unfinished["calls"]:
+        yield "> so the total is a lower bound"
     if progress["calls"]:
-        notes.append(
-            f"> {progress['calls']:,} calls rest on copies in progress rows alone: {progress['share']:.1%} of the total"
-        )
-    others = [reason for reason in total["certainty"]["reasons"] if reason["level"] != "lower_bound"]
-    notes += [f"{_MARKS[reason['level']]} {reason['count']:,}: {reason['reason']}" for reason in others]
-    notes += [f"  {unit.replace('_', ' ')}: {amount:,}" for unit, amount in told["units"].items()]
-    return notes
+        share = "" if progress["share"] is None else f": {progress['share']:.1%} of the total"
+        yield f"  {count(progress['calls'], 'call')} known from progress rows only{share}"
+    for unit, amount in told["units"].items():
+        yield f"  {figure(amount)} {one_line(unit).replace('_', ' ')}"

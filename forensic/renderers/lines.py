@@ -7,29 +7,22 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from forensic.model import (
-    Compaction,
     Execution,
-    Failure,
     Frame,
     HistoryFrame,
-    HookRun,
     Injected,
     Node,
     Permission,
     Prompt,
     Response,
-    SessionStart,
-    Skill,
     SubagentFrame,
-    SubagentStop,
-    SystemPrompt,
     Text,
     Thought,
     ToolRequest,
-    TurnEnd,
     TurnFrame,
 )
 from forensic.renderers.canvas import Piece
+from forensic.renderers.events import event, no_news, permission
 from forensic.renderers.wording import count, one_line, short_id, words_of
 
 __all__ = [
@@ -39,8 +32,6 @@ __all__ = [
     "below",
     "counts",
     "history",
-    "kind",
-    "no_news",
     "opening_text",
     "subagent",
     "thought",
@@ -84,7 +75,6 @@ _OUTCOMES = {
     # what no row of the format can tell is no news at each call
     "not_told": ("-", "aside"),
 }
-_WELL = ("ok", "success", "completed")
 _ASKED = "requested"
 """What stands for a decision until there is one."""
 
@@ -157,9 +147,9 @@ def history(depth: int, node: Node, frame: HistoryFrame) -> Line:
     kinds = Counter(type(child.seen) for child in node.children)
     shown = ((Prompt, "prompt"), (Response, "response"), (ToolRequest, "call"))
     held = ", ".join(count(kinds[kind], name) for kind, name in shown if kinds[kind])
-    ends = " \u00b7 ".join(filter(None, ("", held, f"told apart by {one_line(frame.rule)}")))
+    ends = "\u00b7 " + " \u00b7 ".join(filter(None, (held, f"told apart by {one_line(frame.rule)}")))
     head: tuple[Piece, ...] = (("\u25c7 ", "aside"), ("history of", "aside"))
-    return Line(depth, head, (_after(one_line(frame.id) or "another thread"), "aside"), ((ends.strip(" "), "aside"),))
+    return Line(depth, head, (_after(one_line(frame.id) or "another thread"), "aside"), ((ends, "aside"),))
 
 
 def counts(tally: Tally) -> list[str]:
@@ -189,7 +179,7 @@ def what(depth: int, node: Node) -> Iterator[Line | Block]:
     elif isinstance(seen, Thought):
         yield thought(depth, seen)
     else:
-        label, text, style = _event(seen)
+        label, text, style = event(seen)
         yield Line(depth, (("\u00b7 ", style), (label, style)), (_after(text), "aside"))
 
 
@@ -219,7 +209,7 @@ def _call(depth: int, seen: ToolRequest | Execution, node: Node) -> Line:
         if word != "ok":
             said.append(one_line(result.text))
     said.extend(_decisions(node, good=word == "ok"))
-    more = ("  " + "  ".join(said), "aside")
+    more = ("  " + "  ".join(said) if any(said) else "", "aside")
     head = (("\u25cf ", style), (name, style))
     ms = outcome.duration_ms if outcome else None
     about = outcome is not None and outcome.measured == "clock"
@@ -230,7 +220,7 @@ def _decisions(node: Node, *, good: bool) -> list[str]:
     """What was decided on a call. That the settings let it pass is the rule and no news."""
     told = [child.seen for child in node.children if isinstance(child.seen, Permission)]
     decided = [seen for seen in told if seen.decision != _ASKED] or told
-    return [_permission(seen) for seen in decided if not (good and seen.origin == "config")]
+    return [permission(seen) for seen in decided if not (good and seen.origin == "config")]
 
 
 def _about(seen: ToolRequest | Execution) -> str:
@@ -275,78 +265,5 @@ def below(node: Node) -> list[Node]:
     ]
 
 
-def no_news(seen: Any) -> bool:
-    """What is only counted: a hook that went well, a skill that could be used, an end as it should be."""
-    match seen:
-        case HookRun():
-            return seen.outcome in _WELL
-        case Skill():
-            return seen.stage == "available"
-        case TurnEnd():
-            return not seen.status or seen.status in _WELL
-        case SubagentStop():
-            return seen.status in _WELL
-        case _:
-            return False
-
-
-def _permission(seen: Permission) -> str:
-    return " by ".join(filter(None, (one_line(seen.decision), one_line(seen.origin))))
-
-
 def _after(text: str) -> str:
     return f" {text}" if text else ""
-
-
-def _event(seen: Any) -> tuple[str, str, str]:
-    """Label, text and style of everything that is no prompt, thought, response or call."""
-    match seen:
-        case Injected():
-            return one_line(seen.source) or "injected", one_line(seen.text), "aside"
-        case SystemPrompt():
-            return "system prompt", f"{count(seen.text.chars, 'character')}: {one_line(seen.text)}", "aside"
-        case Permission():
-            return "permission", _permission(seen), "event"
-        case HookRun():
-            words = (seen.event, seen.name if seen.name != seen.event else None, seen.outcome, seen.text)
-            return "hook", " ".join(filter(None, map(one_line, words))), "warn"
-        case Compaction():
-            before = f"from {count(seen.before_tokens, 'token')}" if seen.before_tokens is not None else ""
-            word = "micro-compaction" if seen.micro else "compaction"
-            return word, " ".join(filter(None, (one_line(seen.trigger), before))), "event"
-        case Failure():
-            attempt = f"attempt {seen.attempt}" if seen.attempt is not None else ""
-            attempt += f" of {seen.attempts}" if attempt and seen.attempts is not None else ""
-            status = str(seen.status) if seen.status is not None else ""
-            return "failure", " ".join(filter(None, (status, attempt, one_line(seen.text)))), "bad"
-        case Skill():
-            return "skill", f"{one_line(seen.name)} {one_line(seen.stage)}", "event"
-        case SessionStart():
-            return "session start", _beginning(seen), "aside"
-        case _:
-            return kind(seen), _whatever(seen), "aside"
-
-
-def _beginning(seen: SessionStart) -> str:
-    """How a session began, and where from."""
-    source = one_line(seen.source)
-    parts = [
-        source if source != "start" else "",
-        f"forked from {one_line(seen.forked_from)}" if seen.forked_from else "",
-        f"spawned by {one_line(seen.parent)}" if seen.parent else "",
-    ]
-    return ", ".join(filter(None, parts))
-
-
-def _whatever(seen: Any) -> str:
-    """The first thing that an observation of any other kind says."""
-    for name in ("text", "name", "status", "reason", "source", "event", "family", "spawned"):
-        value = getattr(seen, name, None)
-        if isinstance(value, str | Text) and value:
-            return one_line(value)
-    return ""
-
-
-def kind(seen: Any) -> str:
-    """The kind of an observation or frame in words."""
-    return str(seen.__struct_config__.tag).replace("_", " ")

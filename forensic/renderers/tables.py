@@ -21,7 +21,7 @@ _OUTCOMES = (
     ("refused", "refused"),
     ("interrupted", "interrupted"),
     ("unanswered", "unanswered"),
-    ("not_told", "whose end nothing tells"),
+    ("not_told", "with no outcome told"),
 )
 _LONGEST = 25
 """Rows of a table that are shown; the document has them all."""
@@ -40,7 +40,7 @@ _TOOLS = ("tool", "calls", "failed", "refused", "unanswered", "time")
 def summary(session: Session, console: Console) -> None:
     """Print the totals of a session, its usage by model, agent, turn and day, its tools, files and findings."""
     canvas = Canvas(console)
-    told, usage = session.summary, session.usage
+    told = session.summary
     for name, value in _overview(session, told):
         canvas.block(0, (f"{name:<12} ", "aside"), list(wrap(value, canvas.room(0) - 13)), "")
     _usage(session, canvas)
@@ -101,9 +101,7 @@ def _table(canvas: Canvas, title: str, names: Sequence[str], rows: Sequence[Sequ
         canvas.line(0, [(f"  \u2026 and {len(rows) - _LONGEST:,} more", "aside")])
 
 
-def _telling(
-    names: Sequence[str], rows: Sequence[Sequence[str]]
-) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _telling(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """A table without its columns in which no row says anything; name and number stay."""
     kept = [place for place in range(len(names)) if place < 2 or any(row[place] not in ("0", "-") for row in rows)]
     return tuple(names[place] for place in kept), [tuple(row[place] for place in kept) for row in rows]
@@ -118,11 +116,7 @@ def _turn_names(session: Session) -> dict[str, str]:
 def _overview(session: Session, told: dict[str, Any]) -> list[tuple[str, str]]:
     rows = told["rows"]
     set_apart = [f"{rows[name]:,} {name.replace('_', ' ')}" for name in rows if name != "total" and rows[name]]
-    outcomes = [
-        f"{told[name]:,} {word}"
-        for name, word in _OUTCOMES
-        if told[name]
-    ]
+    outcomes = [f"{told[name]:,} {word}" for name, word in _OUTCOMES if told[name]]
     steps = [count(told[name], name[:-1]) for name in ("steps", "subagents") if told[name]]
     return [
         ("session", one_line(session.session)),
@@ -176,7 +170,7 @@ def _figures(name: str, group: dict[str, Any]) -> tuple[str, ...]:
 def _notes(usage: dict[str, Any]) -> Iterator[str]:
     """How sure the total is and why, and what stands beside it."""
     total, certainty, inherited = usage["total"], usage["certainty"], usage["inherited"]
-    if not certainty["reasons"]:
+    if certainty["level"] not in (reason["level"] for reason in certainty["reasons"]):
         yield _level(certainty["level"])
     for reason in certainty["reasons"]:
         yield f"{_level(reason['level'])}: {one_line(reason['reason'])} ({reason['count']:,})"

@@ -29,6 +29,7 @@ from forensic.model import (
     TurnFrame,
 )
 from forensic.renderers.canvas import Canvas, Piece, wrap
+from forensic.renderers.events import kind, no_news
 from forensic.renderers.lines import (
     Block,
     Line,
@@ -36,8 +37,6 @@ from forensic.renderers.lines import (
     below,
     counts,
     history,
-    kind,
-    no_news,
     opening_text,
     subagent,
     thought,
@@ -51,6 +50,8 @@ from forensic.renderers.wording import clean, count, duration, figure, one_line,
 __all__ = ["summary", "tree"]
 
 _ASIDE = "laid aside: "
+_HOLDERS = (TurnFrame, StepFrame, SubagentFrame)
+"""What holds thoughts; where no row names its reply there are no steps."""
 _FOLD = 3
 """Rows of a text that are shown."""
 
@@ -152,8 +153,12 @@ def _walk(root: Node, tally: dict[int, Tally], canvas: Canvas, *, whole: bool) -
         if node is None:
             stack.pop()
             continue
-        seen = node.seen
-        children = below(node)
+        seen, children = node.seen, below(node)
+        inner = depth if isinstance(seen, StepFrame) else depth + 1
+        unsaid: list[Thought] = []
+        if isinstance(seen, _HOLDERS):
+            unsaid, children = _unsaid(children)
+        only = bool(unsaid and not children)
         if isinstance(seen, TurnFrame):
             opening = _opening(node, seen)
             yield None
@@ -161,23 +166,27 @@ def _walk(root: Node, tally: dict[int, Tally], canvas: Canvas, *, whole: bool) -
             yield heading
             if opening is not None and _told(opening.seen, heading, canvas):
                 children = [child for child in children if child is not opening]
-        elif isinstance(seen, SubagentFrame):
-            yield subagent(depth, seen, tally[id(node)])
         elif isinstance(seen, HistoryFrame):
             yield history(depth, node, seen)
             children = children if whole else []
-        elif isinstance(seen, StepFrame):
-            unsaid, children = _unsaid(children)
-            if unsaid and not children:
-                yield thought(depth, unsaid[0], len(unsaid))
         else:
-            yield from what(depth, node)
+            yield from _said(depth, node, tally)
+        if only:
+            yield thought(inner, unsaid[0], len(unsaid))
         if children:
-            stack.append((depth if isinstance(seen, StepFrame) else depth + 1, iter(children)))
+            stack.append((inner, iter(children)))
+
+
+def _said(depth: int, node: Node, tally: dict[int, Tally]) -> Iterator[Line | Block]:
+    """What a node says of itself; a step says nothing."""
+    if isinstance(node.seen, SubagentFrame):
+        yield subagent(depth, node.seen, tally[id(node)])
+    elif not isinstance(node.seen, StepFrame):
+        yield from what(depth, node)
 
 
 def _unsaid(children: Sequence[Node]) -> tuple[list[Thought], list[Node]]:
-    """The thoughts of a step that say nothing, which have a line only when there is nothing else; and all else."""
+    """The thoughts that say nothing, which have a line only when nothing stands beside them; and all else."""
     unsaid: list[Thought] = []
     rest: list[Node] = []
     for child in children:
@@ -259,7 +268,7 @@ def _counted_only(root: Node) -> Iterator[tuple[str, str]]:
         if isinstance(node.seen, HistoryFrame):
             continue
         pending.extend(node.children)
-        if isinstance(node.seen, StepFrame):
+        if isinstance(node.seen, _HOLDERS):
             unsaid, rest = _unsaid(below(node))
             yield from ((word_of(one), "") for one in unsaid if rest)
         if no_news(node.seen) and not isinstance(node.seen, TurnEnd | SubagentStop):

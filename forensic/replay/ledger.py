@@ -73,6 +73,7 @@ class Ledger(Struct):
     accounts: Sequence[Account]
     own: list[list[Call]]
     inherited: list[list[Call]]
+    units: list[list[Units]]
 
 
 def settle(accounts: Sequence[Account]) -> Ledger:
@@ -81,7 +82,7 @@ def settle(accounts: Sequence[Account]) -> Ledger:
     entries = _gather(accounts)
     order = _order(accounts, entries)
     own: list[list[Call]] = [[] for _ in accounts]
-    inherited: list[list[Call]] = [list(account.tally.inherited) for account in accounts]
+    inherited = _taken_along(accounts)
     for entry in entries:
         if entry.others is None:
             own[entry.account].append(entry.call)
@@ -89,11 +90,35 @@ def settle(accounts: Sequence[Account]) -> Ledger:
         told = sorted([(entry.account, entry.call), *entry.others], key=lambda one: order[one[0]])
         owner, call = told[0][0], _merged([one for _, one in told])
         own[owner].append(call)
-        session = accounts[owner].harness, accounts[owner].session
-        for other in dict.fromkeys(number for number, _ in told):
-            if (accounts[other].harness, accounts[other].session) != session:
+        sessions = {(accounts[owner].harness, accounts[owner].session)}
+        for other, _ in told:
+            session = (accounts[other].harness, accounts[other].session)
+            if session not in sessions:
+                sessions.add(session)
                 inherited[other].append(call)
-    return Ledger(accounts, own, inherited)
+    return Ledger(accounts, own, inherited, _billed(accounts))
+
+
+def _taken_along(accounts: Sequence[Account]) -> list[list[Call]]:
+    """What each account took along of other threads' history; of a session that stands in two places, once."""
+    known: set[tuple[str, str, Key]] = set()
+    taken: list[list[Call]] = []
+    for account in accounts:
+        names = [(account.harness, account.session, call.key) for call in account.tally.inherited]
+        taken.append([call for name, call in zip(names, account.tally.inherited, strict=True) if name not in known])
+        known.update(names)
+    return taken
+
+
+def _billed(accounts: Sequence[Account]) -> list[list[Units]]:
+    """The units of each account; of a session that stands in two places, each once."""
+    known: set[tuple[object, ...]] = set()
+    billed: list[list[Units]] = []
+    for account in accounts:
+        names = [(account.harness, account.session, told.at, *told.units.items()) for told in account.tally.units]
+        billed.append([told for name, told in zip(names, account.tally.units, strict=True) if name not in known])
+        known.update(names)
+    return billed
 
 
 def _gather(accounts: Sequence[Account]) -> list[_Entry]:
@@ -174,21 +199,21 @@ def report(ledger: Ledger, by: str, zone: tzinfo = UTC) -> dict[str, Any]:
     """
     groups: dict[str, _Group] = {}
     name_of = _namer(by, zone)
-    for account, own, inherited in zip(ledger.accounts, ledger.own, ledger.inherited, strict=True):
+    for account, own, inherited, units in zip(ledger.accounts, ledger.own, ledger.inherited, ledger.units, strict=True):
         session = (account.harness, account.session)
         if by in ("session", "harness"):
             group = groups.setdefault(name_of(account, None, None), _Group())
             group.sessions.add(session)
             group.harness = account.harness
             group.inherited.extend(inherited)
-            group.units.extend(account.tally.units)
+            group.units.extend(units)
             _add(group.rules, account.rules)
         for call in own:
             group = groups.setdefault(name_of(account, call, call.at), _Group())
             group.calls.append(call)
             group.sessions.add(session)
         if by == "day":
-            for told in account.tally.units:
+            for told in units:
                 groups.setdefault(name_of(account, None, told.at), _Group()).units.append(told)
     return {
         "by": by,
@@ -271,7 +296,7 @@ def _overall(ledger: Ledger) -> dict[str, Any]:
     borrowed = sum(total_of(call.counts) or 0 for call in progress)
     return {
         "total": _figures(calls, rules),
-        "units": units_of(told for account in ledger.accounts for told in account.tally.units),
+        "units": units_of(told for units in ledger.units for told in units),
         "sessions": len({(account.harness, account.session) for account in ledger.accounts}),
         "sessions_without_usage": len(silent),
         "raw_vs_deduped": ratio(sum(account.tally.raw for account in ledger.accounts), calls),

@@ -8,8 +8,10 @@ from typing import Any
 from forensic.model import (
     FOLDED,
     Compaction,
+    Execution,
     Failure,
     Finding,
+    HistoryFrame,
     HookRun,
     Injected,
     Node,
@@ -21,16 +23,21 @@ from forensic.model import (
     Ref,
     Response,
     Session,
+    SessionEnd,
     SessionFrame,
+    SessionStart,
     SetAside,
+    Setting,
     Skill,
     StepFrame,
     SubagentFrame,
+    SubagentStop,
     SystemPrompt,
     Text,
     Thought,
     ToolRequest,
     ToolResult,
+    TurnEnd,
     TurnFrame,
     Unmodelled,
 )
@@ -70,7 +77,7 @@ def step(*children: Node) -> Node:
 
 
 def usage(level: str = "exact", **counts: int | None) -> dict[str, Any]:
-    fields = ("input", "output", "cache_read", "cache_write", "cache_write_5m", "cache_write_1h", "reasoning")
+    fields = ("input", "output", "cache_read", "cache_write", "cache_write_5m", "cache_write_1h", "reasoning", "total")
     figures = {f"{field}_tokens": counts.get(field) for field in fields}
     reasons = [] if level == "exact" else [{"level": level, "reason": "rows without a stop reason", "count": 2}]
     return {**figures, "calls": 12, "certainty": {"level": level, "reasons": reasons}}
@@ -94,6 +101,8 @@ def session(*children: Node, title: str | None = "Fix the parser", level: str = 
             "certainty": total["certainty"],
             "raw_vs_deduped": 2.1234,
             "from_progress": {**total, "calls": 0},
+            "inherited": None,
+            "units": {},
             "idless_records": 0,
             "unusable_records": 0,
         },
@@ -110,10 +119,12 @@ def summary() -> dict[str, Any]:
         "aborted_turns": 0,
         "steps": 3,
         "tool_calls": 12,
+        "nested_calls": 0,
         "failures": 1,
         "refused": 1,
         "interrupted": 0,
         "unanswered": 2,
+        "not_told": 0,
         "rows": {
             "total": 100,
             "read": 90,
@@ -209,6 +220,80 @@ def everything() -> Session:
     )
 
 
+def ran(name: str, given: Any, word: str = "ok", **more: Any) -> Node:
+    """A tool that ran without a request of the model's."""
+    result = ToolResult(ref=REF, text=text("not there"), exit_code=1 if word == "error" else None)
+    outcome = Outcome(outcome=word, duration_ms=2.0, measured="reported", result=result)
+    return node(Execution(ref=REF, name=name, input=given, **more), outcome=outcome)
+
+
+def forked() -> Session:
+    """A thread that took along another one's history, and a call inside of which tools ran."""
+    copied = (
+        node(SessionStart(ref=REF, source="cli", thread="0b")),
+        node(Prompt(ref=REF, text=text("Name a colour."))),
+        node(ToolRequest(ref=REF, name="shell", input={"command": "ls"})),
+        node(ToolResult(ref=REF, text=text("a.txt"))),
+        node(ToolRequest(ref=REF, name="shell", input={"command": "pwd"})),
+        node(Response(ref=REF, text=text("Blue."))),
+        node(TurnEnd(ref=REF, status="completed")),
+    )
+    made = session(
+        node(SessionStart(ref=REF, source="cli", thread="0c", forked_from="0b")),
+        node(HistoryFrame(id="0b", rule="burst", at=START), *copied),
+        turn(
+            1,
+            node(Prompt(ref=REF, text=text("Another one."))),
+            call(
+                "exec",
+                "await both();",
+                "ok",
+                ran("exec_command", {}, command=text("cat a.txt")),
+                ran("exec_command", {}, "error", command=text("cat b.txt")),
+                ran("apply_patch", {"changes": {"b.txt": "add"}}, writes=("b.txt",)),
+                ran("echo", {"text": "joined"}, server="demo"),
+            ),
+            call("apply_patch", "*** Begin Patch", writes=("a.txt", "b.txt")),
+            node(
+                ToolRequest(ref=REF, name="web_search", input={"query": "x"}),
+                outcome=Outcome(outcome="not_told"),
+            ),
+            ran("user_shell", {}, command=text("git status")),
+            node(SubagentStop(ref=REF, spawned="0d", status="completed")),
+            node(TurnEnd(ref=REF, status="completed")),
+        ),
+        node(
+            SubagentFrame(id="0d", agent_type="Ada", description="Ada"),
+            node(SessionStart(ref=REF, source="subagent", thread="0d", parent="0c")),
+            node(SubagentStop(ref=REF, spawned="0d", status="errored")),
+        ),
+        node(SessionStart(ref=REF, source="start")),
+        node(SessionEnd(ref=REF, reason="routine")),
+        title="Another one.",
+    )
+    made.usage["inherited"] = {**usage(input=1000, output=40, cache_read=8000), "calls": 1}
+    return made
+
+
+def untimed() -> Session:
+    """A session of a format that tells no times, no results and no usage."""
+    asked = ToolRequest(ref=REF, name="Read", input={"path": "a.py"})
+    opened = TurnFrame(id="derived-1", number=1)
+    told = (node(Prompt(ref=REF, text=text(""), images=2)), node(asked, outcome=Outcome(outcome="not_told")))
+    made = session(node(opened, *told, node(TurnEnd(ref=REF, status="success"))), title=None)
+    nothing: dict[str, Any] = {**usage("unknown"), "calls": 0}
+    nothing["certainty"]["reasons"] = [{"level": "unknown", "reason": "formats that tell no usage", "count": 1}]
+    made.producer = ()
+    made.usage |= {"total": nothing, "certainty": nothing["certainty"], "raw_vs_deduped": None}
+    made.usage |= {f"by_{name}": {} for name in ("model", "agent", "turn", "day")}
+    made.summary |= {"turns": 1, "steps": 0, "tool_calls": 1, "failures": 0, "refused": 0, "unanswered": 0}
+    made.summary |= {"not_told": 1, "subagents": 0, "retries": 0, "compactions": 0, "models": [], "skills": {}}
+    made.summary |= {"started": None, "ended": None, "wall_ms": None, "busy_ms": None, "commands": []}
+    made.summary |= {"files_read": [], "files_written": []}
+    made.summary["tools"] = {"Read": {"calls": 1, "failures": 0, "refused": 0, "unanswered": 0, "duration_ms": None}}
+    return made
+
+
 def evil(words: str) -> Session:
     """The same words in every place that a transcript can put words in."""
     kinds: list[Observation] = [
@@ -223,10 +308,17 @@ def evil(words: str) -> Session:
         Failure(ref=REF, text=text(words)),
         Skill(ref=REF, name=words, stage=words),
         Unmodelled(ref=REF, family=words),
+        SessionStart(ref=REF, source=words, thread=words, parent=words, forked_from=words),
+        SessionEnd(ref=REF, reason=words),
+        TurnEnd(ref=REF, status=words),
+        SubagentStop(ref=REF, spawned=words, status=words),
+        Setting(ref=REF, model=words, effort=words),
     ]
     frame = SubagentFrame(id=words, agent_type=words, description=words)
     made = session(
         turn(None, *(node(kind) for kind in kinds), call(words, {words: words}, words), source=words),
+        node(HistoryFrame(id=words, rule=words), *(node(kind) for kind in kinds)),
+        call(words, words, words, ran(words, {words: words}, words, writes=(words,)), writes=(words, words)),
         node(frame),
         title=words,
         aside=[SetAside(ref=REF, family=words)],
@@ -234,6 +326,7 @@ def evil(words: str) -> Session:
     )
     made.harness = made.session = made.content_id = words
     made.producer = (words,)
+    made.usage["units"] = {words: 1}
     made.usage["by_model"] = {words: made.usage["total"]}
     made.usage["by_agent"] = {"main": made.usage["total"], words: made.usage["total"]}
     made.summary["tools"] = {words: made.summary["tools"]["Bash"]}

@@ -9,7 +9,23 @@ from time import perf_counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from renderers.sessions import REF, START, call, everything, evil, node, session, step, text, turn
+from msgspec import structs
+from renderers.sessions import (
+    REF,
+    START,
+    call,
+    everything,
+    evil,
+    forked,
+    node,
+    ran,
+    session,
+    step,
+    text,
+    turn,
+    untimed,
+    usage,
+)
 from rich.cells import cell_len
 from rich.console import Console
 
@@ -40,7 +56,8 @@ from forensic.renderers.wording import clean, count, duration, figure, one_line,
 TREE = """\
 Fix the parser
 claude 2.1.269 (and 1 earlier version) · session 3f2a9c1e-1111-4222-833…
-2026-05-01 12:00:00 → 12:01:45 UTC · 1m 45s · content 9fe1c29fe1c2 · pa…
+2026-05-01 12:00:00 → 12:01:45 UTC · 1m 45s · content 9fe1c29fe1c2 ·
+parser claude 1
 · system prompt 26 characters: You are an agent. Be kind.
 
 Turn 1 · 12:01 · Fix the parser  45.0s · 7 calls · 1 failed
@@ -81,7 +98,7 @@ session      3f2a9c1e-1111-4222-8333-abcdefabcdef
 harness      claude 2.1.260 2.1.269
 content      9fe1c29fe1c2
 models       large
-time         2026-05-01 12:00:00 UTC to 2026-05-01 12:03:00 UTC, wall 3m 00s, busy -
+time         2026-05-01 12:00:00 → 12:03:00 UTC · 3m 00s, busy -
 turns        2 (3 steps, 1 subagent)
 tool calls   12, 1 failed, 1 refused, 2 unanswered
 messages     3 responses, 1 thought
@@ -90,14 +107,10 @@ compactions  1
 rows         100 (90 read, 10 set aside, 3 repeated)
 
 Tokens
-         calls        input   output  cache read  cache write  reasoning  certainty
-  total     12  ≥ 1,234,567  ≥ 2,345         ≥ 0            -          -  lower bound
+         calls        input   output  cache read  cache write  reasoning
+  total     12  ≥ 1,234,567  ≥ 2,345         ≥ 0            -          -
   lower bound: rows without a stop reason (2)
   rows add up to 2.1234 times these totals: copies are counted once
-
-By model
-  model  calls        input   output  cache read  cache write  reasoning  certainty
-  large     12  ≥ 1,234,567  ≥ 2,345         ≥ 0            -          -  lower bound
 
 Tools
   tool  calls  failed  refused  unanswered  time
@@ -111,6 +124,74 @@ Files written
   a [red].py
 
 Files read
+"""
+
+FORKED = """\
+Another one.
+claude 2.1.269 (and 1 earlier version) · session 3f2a9c1e-1111-4222-833…
+2026-05-01 12:00:00 → 12:01:45 UTC · 1m 45s · content 9fe1c29fe1c2 ·
+parser claude 1
+· session start cli, forked from 0b
+◇ history of 0b · 1 prompt, 1 response, 2 calls · told apart by burst
+
+Turn 1 · 12:01 · Another one.  45.0s · 3 calls · 5 more run · 1 failed
+│ ● exec await both();  312ms ✓
+│ │ ● exec_command cat a.txt  2ms ✓
+│ │ ● exec_command cat b.txt  2ms ✗ exit 1  not there
+│ │ ● apply_patch b.txt  2ms ✓
+│ │ ● echo joined  2ms ✓
+│ ● apply_patch a.txt, b.txt  312ms ✓
+│ ● web_search x -
+│ ● user_shell git status  2ms ✓
+◆ Ada · 0d · started by no known call
+│ · session start subagent, spawned by 0c
+│ · subagent stop errored
+· session start
+· session end routine
+
+2 turns · 3 calls · 5 more run · 1 failed ·
+tokens 1,234,567 input, 2,345 output
+"""
+
+HISTORY = """◇ history of 0b · 1 prompt, 1 response, 2 calls · told apart by burst
+│ · session start cli
+│ ❯ Name a colour.
+│ ● shell ls
+│ · tool result a.txt
+│ ● shell pwd
+│   Blue.
+
+Turn 1"""
+
+UNTIMED = """untitled session
+claude · session 3f2a9c1e-1111-4222-8333-abcdefabcdef
+content 9fe1c29fe1c2 · parser claude 1
+
+Turn 1 · 1 call
+│ ❯ +2 images
+│ ● Read a.py -
+
+1 turn · 1 call · tokens unknown
+"""
+
+UNTIMED_SUMMARY = """session      3f2a9c1e-1111-4222-8333-abcdefabcdef
+harness      claude
+content      9fe1c29fe1c2
+models       -
+time         -
+turns        1
+tool calls   1, 1 with no outcome told
+messages     3 responses, 1 thought
+trouble      0 API errors, 0 retried
+compactions  0
+rows         100 (90 read, 10 set aside, 3 repeated)
+
+Tokens
+  unknown: formats that tell no usage (1)
+
+Tools
+  tool  calls
+  Read      1
 """
 
 FORBIDDEN = re.compile(
@@ -142,9 +223,94 @@ def test_summary() -> None:
     assert shown.endswith("  src/24.py\n  … and 5 more\n\nSkills\n  skill  seen as\n  pdf    available, invoked\n")
 
 
+def test_history_is_one_line() -> None:
+    """What came along from another thread is counted in one line, and nowhere else; asked for, it is told as it was."""
+    assert drawn(forked()) == FORKED
+    assert HISTORY in drawn(forked(), whole=True)
+
+
+def test_calls_without_a_request() -> None:
+    """A tool that ran inside of a call has its line below it, as a call has, and its decision behind it."""
+    allowed = node(Permission(ref=REF, decision="allow", origin="user"))
+    nested = ran("echo", {"text": "x"}, server="demo")
+    nested.children = (allowed,)
+    shown = drawn(session(turn(1, call("exec", "go()", "ok", nested))))
+    assert shown.split("\n")[5:9] == [
+        "Turn 1 · 12:01  45.0s · 1 call · 1 more run",
+        "│ ● exec go()  312ms ✓",
+        "│ │ ● echo x  2ms ✓  allow by user",
+        "",
+    ]
+
+
+def test_a_format_that_tells_little() -> None:
+    """Without times, results and usage no time, no result and no figure is shown: no row of dashes and no zero."""
+    assert drawn(untimed()) == UNTIMED
+    assert drawn(untimed(), form="summary") == UNTIMED_SUMMARY
+
+
+def test_usage_in_part() -> None:
+    """A total that says nothing of its parts, figures that nobody is sure of, what is not counted, other units."""
+    made = forked()
+    made.usage["total"] = {**usage("unknown", total=1500), "calls": 2}
+    made.usage["certainty"] = made.usage["total"]["certainty"]
+    made.usage["raw_vs_deduped"] = 1.0
+    made.usage["units"] = {"nano_aiu": 1250000, "premium_requests": 0.33}
+    made.usage["by_model"] = {"large": usage("unknown", input=5), "small": usage("inferred", output=0)}
+    shown = drawn(made, width=80, form="summary")
+    assert shown[shown.index("\nTokens") : shown.index("\nTools")] == (
+        "\nTokens\n"
+        "  unknown: rows without a stop reason (2)\n"
+        "  ? 1,500 tokens in all\n"
+        "  inherited, and not counted above: 1 call, 1,000 input, 40 output, 8,000\n"
+        "    cache read\n"
+        "  in the producer's own units: 1,250,000 nano aiu, 0.33 premium requests\n"
+        "\nBy model\n"
+        "  model  calls  input  output  cache read  cache write  reasoning\n"
+        "  large     12    ? 5       -           -            -          -\n"
+        "  small     12      -     ~ 0           -            -          -\n"
+    )
+    assert drawn(made).endswith("\n2 turns · 3 calls · 5 more run · 1 failed · tokens ? 1,500 total\n")
+
+
+def test_nothing_inherited() -> None:
+    """A thread that took no usage along says nothing of it."""
+    made = forked()
+    made.usage["inherited"] = {**usage(), "calls": 0}
+    assert "inherited" not in drawn(made, form="summary")
+
+
+def test_bound_for_an_unknown_reason() -> None:
+    """Where the level is not that of any reason, it stands before them."""
+    made = session()
+    made.usage["certainty"]["level"] = "lower_bound"
+    made.usage["certainty"]["reasons"] = [{"level": "unknown", "reason": "compactions", "count": 1}]
+    assert "\n  lower bound\n  unknown: compactions (1)\n" in drawn(made, form="summary")
+
+
+def test_runs_and_what_ended_them() -> None:
+    """An exit code other than 0 is told of a call that came back well, too."""
+    made = call("bash", {"command": "exit 3"}, "ok")
+    assert made.outcome is not None
+    assert made.outcome.result is not None
+    made.outcome = structs.replace(made.outcome, result=structs.replace(made.outcome.result, exit_code=3))
+    assert "│ ● bash exit 3  312ms ✓ exit 3\n" in drawn(session(turn(1, made)))
+
+
+def test_a_request_is_no_decision() -> None:
+    """Once somebody has decided, that somebody was asked is no news."""
+    asked = node(Permission(ref=REF, decision="requested"))
+    decided = node(Permission(ref=REF, decision="approved", origin="human"))
+    shown = drawn(session(turn(1, call("A", {}, "ok", asked, decided), call("B", {}, "ok", asked))))
+    assert shown.split("\n")[6:8] == ["│ ● A  312ms ✓  approved by human", "│ ● B  312ms ✓  requested"]
+
+
 def test_usage_by_one_name_is_not_repeated() -> None:
-    """A group that has the total alone is left out, but for the model, which the total does not name."""
-    shown = drawn(session(), width=90, form="summary")
+    """A group that has the total alone is left out, but for a model that is not named above."""
+    made = session()
+    assert "By " not in drawn(made, width=90, form="summary")
+    made.summary["models"] = ["large", "small"]
+    shown = drawn(made, width=90, form="summary")
     assert "By model" in shown
     assert "By agent" not in shown
     assert "By day" not in shown
@@ -186,7 +352,7 @@ def test_plain_terminal() -> None:
     """Where the encoding knows no marks, others take their place, and what it cannot show is a question mark."""
     shown = drawn(session(turn(1, step(call("Read", {"path": "日本"}, "error")))), encoding="ascii")
     assert (
-        "Turn 1 - 12:01 -   45.0s - 1 call - 1 failed\n| * Read ??  312ms x exit 1  it went as it went and so on\n"
+        "Turn 1 - 12:01  45.0s - 1 call - 1 failed\n| * Read ??  312ms x exit 1  it went as it went and so on\n"
         in shown
     )
 
@@ -249,11 +415,11 @@ def test_decisions_and_ends() -> None:
     """
     silent = node(Permission(ref=REF, decision="allow", origin="config"))
     shown = drawn(session(turn(1, call("A", {}, "ok", silent), call("B", {}, "denied", silent))))
-    assert "allow" not in shown.split("\n")[5]
-    assert shown.split("\n")[6].endswith("allow by config")
+    assert "allow" not in shown.split("\n")[6]
+    assert shown.split("\n")[7].endswith("allow by config")
     allowed = node(Permission(ref=REF, decision="allow", origin="user"))
     shown = drawn(session(turn(1, call("A", {}, "ok", allowed), allowed, node(TurnEnd(ref=REF, duration_ms=3)))))
-    assert shown.split("\n")[5:8] == ["│ ● A  312ms ✓  allow by user", "│ · permission allow by user", ""]
+    assert shown.split("\n")[6:9] == ["│ ● A  312ms ✓  allow by user", "│ · permission allow by user", ""]
     assert "turn end aborted" in drawn(session(turn(1, node(TurnEnd(ref=REF, status="aborted")))))
 
 
@@ -273,13 +439,34 @@ def test_thoughts_that_say_nothing_are_counted() -> None:
     redacted = node(Thought(ref=REF, redacted=True))
     mixed = [step(silent, call("A", {}), silent, said, silent), step(call("B", {}), redacted)]
     shown = drawn(session(turn(1, *mixed, step(silent, silent))))
-    assert shown.split("\n")[5:11] == [
+    assert shown.split("\n")[6:12] == [
         "│ ● A  312ms ✓",
         "│ ○ hm",
         "│ ● B  312ms ✓",
         "│ ○ opaque thought ×2",
         "",
         "laid aside: opaque thought 3, redacted thought 1",
+    ]
+
+
+def test_thoughts_without_a_step() -> None:
+    """Where there are no steps it is the same in a turn; a thought beside nothing but its prompt has no line either."""
+    silent = node(Thought(ref=REF, opaque=True))
+    asked = node(Prompt(ref=REF, text=text("x")))
+    shown = drawn(
+        session(turn(1, asked, silent, call("A", {}), silent), turn(2, silent, silent), turn(3, asked, silent))
+    )
+    assert shown.split("\n")[5:15] == [
+        "Turn 1 · 12:01 · x  45.0s · 1 call",
+        "│ ● A  312ms ✓",
+        "",
+        "Turn 2 · 12:02  45.0s",
+        "│ ○ opaque thought ×2",
+        "",
+        "Turn 3 · 12:03 · x  45.0s",
+        "",
+        "laid aside: opaque thought 3",
+        "2 turns · 1 call · tokens 1,234,567 input, 2,345 output",
     ]
 
 
@@ -295,7 +482,7 @@ def test_what_is_no_news_is_counted() -> None:
     )
     assert shown.split("\n")[3:10] == [
         "",
-        "Turn 1 · 12:01 ·   45.0s · 2 calls",
+        "Turn 1 · 12:01  45.0s · 2 calls",
         "│ ● A ×2  624ms ✓",
         "│ · hook PreToolUse PreToolUse:Bash blocked not so",
         "│ · hook Stop",
@@ -369,7 +556,7 @@ def test_deep_session() -> None:
             seen=ToolRequest(ref=REF, name="Task"), outcome=Outcome(outcome="ok"), children=(node(frame, deep),)
         )
     lines = drawn(session(turn(1, deep)), width=80).split("\n")
-    assert len(lines) == 2009
+    assert len(lines) == 2010
     assert max(map(cell_len, lines)) <= 80
 
 
@@ -429,7 +616,8 @@ def test_figures() -> None:
     assert figure(None, "lower_bound") == "-"
     assert figure(5, "lower_bound") == "≥ 5"
     assert figure(5, "inferred") == "~ 5"
-    assert figure(1.5) == "1.5000"
+    assert figure(5, "unknown") == "? 5"
+    assert figure(1.5) == "1.5"
     assert duration(5, about=True) == "~5ms"
     assert count(1, "call") == "1 call"
     assert count(1200, "reply", "replies") == "1,200 replies"

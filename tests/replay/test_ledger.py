@@ -125,6 +125,7 @@ def test_units_stand_beside_the_tokens() -> None:
         assert [group["units"] for group in report(settle(accounts), by)["groups"]] == [{"nano_aiu": 7}]
     assert report(settle(accounts), "model")["groups"][0]["units"] == {}
     assert report(settle(accounts), "model")["units"] == {"nano_aiu": 7}
+    assert report(settle([*accounts, *accounts]), "session")["units"] == {"nano_aiu": 7}
 
 
 def test_history_told_by_the_producer_is_inherited_as_well() -> None:
@@ -132,6 +133,8 @@ def test_history_told_by_the_producer_is_inherited_as_well() -> None:
     told = report(settle([account("a", call("m", 1), inherited=[call("old", 99)], rules={"burst": 1})]), "session")
     (group,) = told["groups"]
     assert (group["output_tokens"], group["inherited"]["output_tokens"]) == (1, 99)
+    both = account("a", call("m", 1), inherited=[call("old", 99)])
+    assert report(settle([both, both]), "session")["groups"][0]["inherited"]["output_tokens"] == 99
     assert group["certainty"]["level"] == "inferred"
 
 

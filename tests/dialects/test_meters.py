@@ -1,0 +1,146 @@
+"""The short way to usage says exactly what the readers say, and rows without a needle say nothing."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from golden_extension import CASES
+
+from forensic.dialects.registry import DIALECTS, parser
+from forensic.model import Ref, Row, SessionStart, Setting, Told
+from forensic.recording import open_recording
+from forensic.replay.usage import told_of
+
+CORPUS = (Path(__file__).parents[3] / "shared" / "corpus").resolve()
+METERED = [name for name in DIALECTS if parser(name).meter is not None]
+SHORT = [name for name in METERED if getattr(parser(name).meter, "read", None) is not None]
+
+
+def rows(harness: str) -> Iterator[Row]:
+    """Rows of the golden recordings of one harness, and of the corpus where it is there."""
+    for case in CASES:
+        if case.parent.name == harness:
+            yield from (entry for entry in open_recording(case).bundle.timeline() if isinstance(entry, Row))
+    for path in sorted((CORPUS / harness).rglob("*.jsonl")):
+        stream = path.stem if path.stem.startswith("agent-") else "main"
+        for number, raw in enumerate(path.read_bytes().split(b"\n")):
+            if raw:
+                yield Row(ref=Ref(stream, 1, number), line=number + 1, raw=raw)
+
+
+def long_way(harness: str, row: Row) -> list[Told]:
+    return [told_of(seen, seen.usage) for seen in parser(harness).observe(row) if seen.usage is not None]
+
+
+def short_way(harness: str, row: Row) -> list[Told] | None:
+    """What the short way says; None when it leaves the row to the readers."""
+    meter = parser(harness).meter
+    assert meter is not None
+    assert meter.read is not None
+    try:
+        told = meter.read(row.raw, row.ref.stream, row.agent)
+    except Exception:  # noqa: BLE001 -- whatever it is, the readers are asked then
+        return None
+    return [] if told is None else [told]
+
+
+@pytest.mark.parametrize("harness", METERED)
+def test_a_row_without_a_needle_says_nothing_of_usage(harness: str) -> None:
+    """Neither a figure, nor a model in force, nor the beginning of a session."""
+    reads = parser(harness)
+    assert reads.meter is not None
+    for row in rows(harness):
+        if not any(needle in row.raw for needle in reads.meter.needles):
+            seen = reads.observe(row)
+            assert [one for one in seen if one.usage is not None or isinstance(one, SessionStart | Setting)] == []
+
+
+@pytest.mark.parametrize("harness", SHORT)
+def test_the_short_way_says_what_the_readers_say(harness: str) -> None:
+    """Of every real row; and hardly any is left to the readers."""
+    left = counted = 0
+    for row in rows(harness):
+        told = short_way(harness, row)
+        if told is None:
+            left += 1
+            continue
+        counted += len(told)
+        assert told == long_way(harness, row), row.ref
+    assert counted > 50
+    assert left < counted
+
+
+VALUES: list[Any] = [
+    None, True, False, 0, -1, 3, 2**63 - 1, 2**63, 2**70, 1.0, 1e3, "", "x", " req_1 ", "<synthetic>", "5", [], {}, [1],
+    {"input_tokens": 1}, {"input_tokens": 1, "output_tokens": 2}, "2026-03-01T10:00:00Z", "2026-03-01T10:00:00.5+02:00",
+    "2026-03-01 10:00", "2026-03-01T10:00:60Z", "agent_progress", "assistant", "progress", "sidechain", {"a": {"b": 1}},
+]  # fmt: skip
+
+
+def mutated(body: Any, noise: random.Random) -> Any:
+    """A value with one of its parts changed, dropped or put elsewhere."""
+    if isinstance(body, dict) and body:
+        key = noise.choice(sorted(body))
+        changed = dict(body)
+        fate = noise.random()
+        if fate < 0.1:
+            del changed[key]
+        elif fate < 0.15:
+            changed[noise.choice(["usage", "message", "type", "uuid", "data", "x"])] = changed.pop(key)
+        else:
+            changed[key] = mutated(body[key], noise)
+        return changed
+    if isinstance(body, list) and body and noise.random() < 0.7:
+        at = noise.randrange(len(body))
+        return [*body[:at], mutated(body[at], noise), *body[at + 1 :]]
+    return noise.choice(VALUES)
+
+
+def spoiled(raw: bytes, noise: random.Random) -> bytes:
+    """Bytes with something done to them that no JSON library would do."""
+    at = noise.randrange(len(raw))
+    fate = noise.randrange(6)
+    if fate == 0:
+        return raw[:at]
+    if fate == 1:
+        return raw[:at] + bytes([noise.randrange(256)]) + raw[at + 1 :]
+    if fate == 2:
+        return raw.replace(b'"output_tokens":', b'"output_tokens":7,"output_tokens":', 1)
+    if fate == 3:
+        return raw.replace(b'"content":', b'"content":' + b"[" * 127 + b"]" * 127 + b',"content":', 1)
+    if fate == 4:
+        return raw.replace(b'"usage"', b'"\\u0075sage"', 1) + b' {"usage":1}'
+    return b"\xef\xbb\xbf" + raw + b"\r"
+
+
+@pytest.mark.parametrize("harness", SHORT)
+@pytest.mark.parametrize("seed", range(8))
+def test_the_short_way_agrees_on_rows_that_nobody_writes(harness: str, seed: int) -> None:
+    """Where it answers at all: types changed, keys dropped, doubled or moved, bytes lost."""
+    noise = random.Random(seed)  # noqa: S311 -- noise, the same every time
+    golden = [row for row in rows(harness) if b'"usage"' in row.raw][:400]
+    answered = 0
+    for _ in range(1000):
+        row = noise.choice(golden)
+        try:
+            body = json.loads(row.raw)
+        except (ValueError, RecursionError):
+            continue
+        for _ in range(noise.randrange(4)):
+            body = mutated(body, noise)
+        raw = json.dumps(body, separators=(",", ":"), ensure_ascii=noise.random() < 0.5).encode(
+            "utf-8", "surrogatepass"
+        )
+        if noise.random() < 0.4:
+            raw = spoiled(raw, noise)
+        changed = Row(ref=row.ref, line=row.line, raw=raw, agent=row.agent)
+        told = short_way(harness, changed)
+        if told is not None:
+            answered += 1
+            assert told == long_way(harness, changed), raw
+    assert answered > 300
