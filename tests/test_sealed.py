@@ -13,7 +13,7 @@ from forensic.replay.version import REPLAY_VERSION
 FROZEN = {
     "claude-format-1.zst": "9562515381e61f8ff93afaf22be2226247f9a64ad7ec353103ef39c4bc93f722",
     "codex-format-1.zst": "b5e9fe1061c08888b3f894f6cc40bed1ce973b21722022cfa92682957b1b0227",
-    "copilot-format-1.zst": "be4579a2c828ff00594a1ae36252cc4e19f717893aef3ae90191ac5b58fda05e",
+    "copilot-format-1.zst": "6859e72a6a8c98f7cf84429a159774f2c2a0b09ac1a7b227601f77fd0991be58",
     "cursor-format-1.zst": "98de1e23bc7cbb36fdea75accd66226986ab6236171cba85ebb06afc35bc644b",
     "unknown-format-1.zst": "05768dee03f2bd395f41d3d30ff6a7e4f00a84065a8160e2c16d614b5e27f37c",
 }

@@ -43,7 +43,7 @@ def test_sessions(page: Page) -> None:
         "",
         "3 sessions, each call counted once; all rows together tell 1.64 times as much",
         "? 1 session, not listed, tells no usage: what it cost is unknown",
-        "~ history told apart by: burst (1)",
+        "~ history of another thread, told apart by: burst (1)",
     ]
 
 
@@ -58,7 +58,7 @@ def test_harnesses(page: Page) -> None:
         "",
         "3 sessions, each call counted once; all rows together tell 1.64 times as much",
         "? 1 session tells no usage: what it cost is unknown",
-        "~ history told apart by: burst (1)",
+        "~ history of another thread, told apart by: burst (1)",
     ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from forensic.model import Finding, Node, Observation, Prompt, StepFrame, Title, TurnFrame
+from forensic.model import Finding, Node, Observation, Prompt, SessionEnd, SessionStart, StepFrame, Title, TurnFrame
 from forensic.replay.copies import Copies
 from forensic.replay.pieces import moments, ordered
 from forensic.replay.turns import Turn, Turns
@@ -74,7 +74,8 @@ def turn_nodes(turns: Iterable[Turn], items_of: dict[str, list[Node]]) -> list[N
     nodes = []
     for turn in turns:
         items = ordered(items_of.pop(turn.id, []))
-        times = [at for node in items for at in moments(node)]
+        # a session may begin again or be closed long after the turn that it follows
+        times = [at for node in items if not isinstance(node.seen, SessionStart | SessionEnd) for at in moments(node)]
         frame = TurnFrame(
             id=turn.id,
             number=turn.number,

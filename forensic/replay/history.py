@@ -18,13 +18,22 @@ class History:
         frame = HistoryFrame(id=line.origin or "", rule=line.rule or "", ref=first.ref, part=first.part, at=first.at)
         self.node = Node(seen=frame)
         self._echoes = Echoes()
+        self._events: list[Observation] = []
 
     def add(self, seen: Observation) -> None:
-        """The next piece; an event that tells of an item again is evidence of it."""
-        known = self._echoes.match(seen, None) if seen.via == "event" else None
-        if known is not None:
-            known.prove(Proof(seen.ref, seen.part, kind_of(seen), Basis.COMPARED, ("text",)))
+        """The next piece."""
+        if seen.via == "event":
+            self._events.append(seen)
             return
         node = Node(seen=seen)
         self._echoes.remember(seen, None, node)
         self.node.add(node)
+
+    def finish(self) -> None:
+        """Make events that tell of an item again evidence of it, wherever the two stand; others are pieces too."""
+        for seen in self._events:
+            known = self._echoes.match(seen, None)
+            if known is None:
+                self.node.add(Node(seen=seen))
+            else:
+                known.prove(Proof(seen.ref, seen.part, kind_of(seen), Basis.COMPARED, ("text",)))

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from forensic.model import Usage
 from forensic.replay.usage import (
+    HISTORY,
     MAIN,
     UNDATED,
     Call,
@@ -270,7 +271,7 @@ def _told(name: str, group: _Group, by: str) -> dict[str, Any]:
 
 
 def _figures(calls: Sequence[Call], rules: Mapping[str, int]) -> dict[str, Any]:
-    inferred = {f"history told apart by: {rule}": count for rule, count in rules.items() if rule != "ordinal"}
+    inferred = {HISTORY + rule: count for rule, count in rules.items() if rule != "ordinal"}
     figures: dict[str, Any] = dict(figures_of(calls, asked=True))
     certainty = certainty_of(calls, inferred=inferred)
     if not calls:

@@ -419,6 +419,8 @@ class _House:
 
     def finish(self) -> Placed:
         """Hang the subagents, order the pieces, close the frames."""
+        for history in self.histories.values():
+            history.finish()
         self.subagents.resolve(self.calls, self._owner_of)
         root = Node(seen=SessionFrame(id=self.session, title=title_of(self.titles, self.copies, self.first_prompt)))
         root.children = [*ordered(self.before), *turn_nodes(self.turns.number(), self.in_turn), *self.subagents.hang()]

@@ -20,6 +20,7 @@ from forensic.replay.subagents import PLACEHOLDER
 
 __all__ = [
     "FIELDS",
+    "HISTORY",
     "MAIN",
     "UNATTRIBUTED",
     "UNDATED",
@@ -51,7 +52,7 @@ _UNUSABLE = "usage that is no count of tokens"
 _TOTAL_ONLY = "totals that do not say what they are made of"
 _PARTIAL = "calls of which no row tells all figures"
 _MORE = "the producer's own account is larger: model calls that no row tells of"
-_HISTORY = "threads whose taken-along history was told apart by: "
+HISTORY = "history of another thread, told apart by: "
 _IDLESS = ("row", "number")
 _COMPLETE: Mapping[str, int] = {}
 
@@ -163,7 +164,7 @@ def aggregate(
     if told > sum(call.counts[1] or 0 for call in calls):
         missing = {**(missing or {}), _MORE: 1}
     unknown = {reason: count for reason, count in (missing or {}).items() if count}
-    inferred = {_HISTORY + rule: count for rule, count in rules.items() if rule != "ordinal"}
+    inferred = {HISTORY + rule: count for rule, count in rules.items() if rule != "ordinal"}
     total = _group(calls, unknown, inferred)
     return {
         "total": total,
