@@ -95,7 +95,7 @@ def _read(work: Work, parents: Parents) -> Account:
     if any(line.origin is not None for line in lines.by_stream.values()):
         # where history ends shows only in the times of all rows
         problems.clear()
-        seen = _seen(_rows(work, None, problems), reads.observe)
+        seen = _seen(_rows(work, None, problems), reads.time)
         lines = trace(seen, parents)
     found = tally(spent(seen, lines, work.session))
     return Account(
@@ -132,7 +132,8 @@ def _seen(rows: Iterable[Row], read: Callable[[Row], Sequence[Observation]]) -> 
     rewrites = Rewrites()
     for row in rows:
         told = read(row)
-        if told and (told[0].id is not None or not rewrites.again(row)):
+        # a raw file has one generation, in which nothing is a repeat
+        if told and (row.line == 0 or told[0].id is not None or not rewrites.again(row)):
             found += told
     return found
 

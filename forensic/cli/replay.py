@@ -26,7 +26,9 @@ def command(
     parser_version: Annotated[
         int | None, typer.Option("--parser-version", metavar="N", help="Read it as this version of the parser does.")
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Show long texts whole, and what came along from another thread.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Show long texts whole, and all that other threads left.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option("-o", metavar="FILE", parser=naming.path, help="Write to a new private file.")
     ] = None,

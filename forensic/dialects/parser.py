@@ -75,11 +75,15 @@ class Meter(NamedTuple):
 
     A row without any of the `needles` says nothing. `read` is a short way to what the row's readers would say of usage,
     for dialects whose rows tell at most one call and no running total: (raw row, stream, agent of the stream) -> what
-    the row tells, None for nothing. It may raise, and then the readers are asked.
+    the row tells, None for nothing. `slim` is one for all other dialects: row -> those observations that tell of usage.
+    `clock` gives a stand-in for a row that only says when it was written. Each may raise, and then the readers are
+    asked.
     """
 
     needles: tuple[bytes, ...]
     read: Callable[[bytes, str, str | None], Told | None] | None = None
+    slim: Callable[[Row], Sequence[Observation]] | None = None
+    clock: Callable[[Row], Observation] | None = None
 
 
 class Parser(NamedTuple):
@@ -126,7 +130,22 @@ class Parser(NamedTuple):
 
     def measure(self, row: Row) -> Sequence[Observation]:
         """What `observe` says of usage, and of what it depends on: models in force, beginnings of sessions."""
+        if self.meter is not None and self.meter.slim is not None:
+            try:
+                return self.meter.slim(row)
+            except Exception:  # noqa: BLE001, S110 -- the short way is for rows as they should be; the readers know all
+                pass
         return [one for one in self.observe(row) if one.usage is not None or type(one) in _METERED]
+
+    def time(self, row: Row) -> Sequence[Observation]:
+        """What `measure` says, and of a row that says nothing of usage at least when it was written."""
+        if self.meter is None or self.meter.clock is None:
+            return self.observe(row)
+        told = self.measure(row) if any(needle in row.raw for needle in self.meter.needles) else ()
+        try:
+            return told or (self.meter.clock(row),)
+        except Exception:  # noqa: BLE001 -- as above
+            return self.observe(row)
 
     def _row(self, row: Row, keep: Keeper) -> list[Observation]:
         try:

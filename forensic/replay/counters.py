@@ -143,6 +143,9 @@ class _Stream:
         """What a running total grew by beyond the calls that rows told of since the one before it."""
         now = counts_of(usage)
         counter = self._counters.setdefault(name, _Counter())
+        if now == counter.counts and not self._untotalled and (usage.calls, usage.units) == (counter.calls, None):
+            # told again, as half of them are
+            return
         told = [one for one in self._untotalled.values() if usage.model in (None, one.usage.model)]
         grown = _UNTOLD
         if any(one is not None for one in now):

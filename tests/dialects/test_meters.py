@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 from golden_extension import CASES
 
 from forensic.dialects.registry import DIALECTS, parser
-from forensic.model import Ref, Row, SessionStart, Setting, Told
+from forensic.model import Observation, Ref, Row, SessionStart, Setting, Told
 from forensic.recording import open_recording
 from forensic.replay.usage import told_of
 
@@ -144,3 +144,48 @@ def test_the_short_way_agrees_on_rows_that_nobody_writes(harness: str, seed: int
             answered += 1
             assert told == long_way(harness, changed), raw
     assert answered > 300
+
+
+def usage_of(seen: Iterable[Observation]) -> list[tuple[Any, ...]]:
+    """What observations tell of usage, and where they stand."""
+    return [
+        (one.usage, one.at, one.turn, one.agent, one.id, one.via, one.ordinal) for one in seen if one.usage is not None
+    ]
+
+
+def kept(seen: Iterable[Observation]) -> list[Observation]:
+    """What usage depends on besides."""
+    return [one for one in seen if isinstance(one, SessionStart | Setting)]
+
+
+@pytest.mark.parametrize("harness", METERED)
+def test_measuring_a_row_says_what_observing_it_says(harness: str) -> None:
+    """Of usage, of models in force and of beginnings; by every dialect, of every row that holds a needle."""
+    reads = parser(harness)
+    assert reads.meter is not None
+    for row in rows(harness):
+        if any(needle in row.raw for needle in reads.meter.needles):
+            short, long = reads.measure(row), reads.observe(row)
+            assert (usage_of(short), kept(short)) == (usage_of(long), kept(long)), row.ref
+
+
+@pytest.mark.parametrize("harness", [name for name in METERED if name not in SHORT])
+@pytest.mark.parametrize("seed", range(4))
+def test_measuring_rows_that_nobody_writes(harness: str, seed: int) -> None:
+    """The same of mutated ones."""
+    reads, noise = parser(harness), random.Random(seed)  # noqa: S311 -- noise, the same every time
+    assert reads.meter is not None
+    needles = reads.meter.needles
+    holding = [row for row in rows(harness) if any(needle in row.raw for needle in needles)][:400]
+    for _ in range(800 if holding else 0):
+        row = noise.choice(holding)
+        try:
+            body = json.loads(row.raw)
+        except (ValueError, RecursionError):
+            continue
+        for _ in range(noise.randrange(4)):
+            body = mutated(body, noise)
+        raw = json.dumps(body, separators=(",", ":")).encode()
+        changed = Row(ref=row.ref, line=row.line, raw=spoiled(raw, noise) if noise.random() < 0.3 else raw)
+        short, long = reads.measure(changed), reads.observe(changed)
+        assert (usage_of(short), kept(short)) == (usage_of(long), kept(long)), changed.raw

@@ -18,10 +18,11 @@ from forensic.dialects.codex.v1_calls import (
 from forensic.dialects.codex.v1_common import Body, aside, mapping
 from forensic.dialects.codex.v1_events import EVENTS
 from forensic.dialects.codex.v1_messages import CONTENT, agent_message, message, reasoning
+from forensic.dialects.codex.v1_meter import METER
 from forensic.dialects.codex.v1_results import output, tool_search_output
 from forensic.dialects.codex.v1_session import SESSION
 from forensic.dialects.codex.v1_usage import token_usage_record
-from forensic.dialects.parser import UNTYPED, Meter, Parser, Reader, native
+from forensic.dialects.parser import UNTYPED, Parser, Reader, native
 from forensic.model import Payload
 
 __all__ = ["PARSER"]
@@ -101,14 +102,5 @@ PARSER: Final = Parser(
     side=_side,
     files={},
     blocks={"message": CONTENT},
-    meter=Meter(
-        (
-            b'"instructions"',
-            b'"session_meta"',
-            b'"thread_settings_applied"',
-            b'"token_count"',
-            b'"token_usage_record"',
-            b'"turn_context"',
-        )
-    ),
+    meter=METER,
 )
