@@ -160,8 +160,11 @@ class _History:
         return begin
 
     def _matched(self, parent: Sequence[Usage]) -> int:
-        """The place behind the last of the opening totals that repeat the parent's, in the parent's order."""
-        end, at = self.first, 0
+        """The place behind the last of the opening totals that repeat the parent's, in the parent's order.
+
+        One alone may be chance: it counts when no pause came before it, as none does in a copy.
+        """
+        end, at, found = self.first, 0, 0
         for place in range(self.first, len(self.rows)):
             told = _running(self.rows[place])
             if told is None:
@@ -171,8 +174,21 @@ class _History:
             if at == len(parent):
                 break
             at += 1
+            found += 1
             end = self._behind(place)
-        return end
+        return end if found > 1 or end <= self._unbroken() else self.first
+
+    def _unbroken(self) -> int:
+        """The place behind the opening rows that no pause of a second parts, rows older than the thread among them."""
+        place = self._older()
+        last = self.own.at
+        while place < len(self.rows):
+            at = self.rows[place].at
+            if at is not None and last is not None and at - last >= _PAUSE:
+                break
+            last = _later(last, at)
+            place += 1
+        return place
 
 
 def _later(one: datetime | None, other: datetime | None) -> datetime | None:

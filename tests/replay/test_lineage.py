@@ -128,6 +128,13 @@ def test_totals_that_repeat_the_parents_are_copies() -> None:
     assert inherited(*rows) == ("none", [])
 
 
+def test_one_total_that_equals_the_parents_may_be_chance() -> None:
+    """A thread that gets the same first answer as its parent after a pause was answered itself."""
+    parent = [one.usage for one in (total(0, 0, 10), total(0, 0, 30)) if one.usage is not None]
+    assert inherited(start(**CHILD), total(1, 9, 10), total(2, 20, 17), origin=parent)[1] == []
+    assert inherited(start(**CHILD), total(1, 0.5, 10), total(2, 20, 17), origin=parent) == ("match", [1])
+
+
 def test_what_was_inherited_costs_nothing_here_and_is_told_beside() -> None:
     """The counter goes on from the parent's total, or begins anew: both are seen."""
     copied = (start(**FORK), total(1, 0.01, 100), total(2, 0.02, 300))
