@@ -24,7 +24,7 @@ from forensic.dialects.codex.v1_common import (
     texts,
     whole,
 )
-from forensic.dialects.codex.v1_results import status_outcome
+from forensic.dialects.codex.v1_results import code_outcome, status_outcome
 from forensic.model import Execution, Keeper, Observation, ToolResult
 
 __all__ = ["Ran", "changed", "executed", "mcp_answer", "ran"]
@@ -86,6 +86,7 @@ def ran(fields: Fields, told: Ran, keep: Keeper) -> Iterator[Observation]:
 def executed(said: Body, call: object) -> Ran:
     """A command that ran."""
     by_hand = said.get("source") == _BY_HAND
+    code, outcome = whole(said.get("exit_code")), status_outcome(said.get("status"))
     printed = [said[key] for key in ("aggregated_output", "stdout") if isinstance(said.get(key), str)]
     return Ran(
         call=text_or_none(call),
@@ -93,8 +94,8 @@ def executed(said: Body, call: object) -> Ran:
         given=picked(said, "command", "cwd"),
         command=command_of(said.get("command")),
         text=printed[0] if printed else None,
-        outcome=status_outcome(said.get("status")),
-        exit_code=whole(said.get("exit_code")),
+        outcome=code_outcome(code) if outcome is None and code is not None else outcome,
+        exit_code=code,
         duration_ms=milliseconds(said.get("duration")),
         read=_read_paths(said.get("parsed_cmd")),
         by_hand=by_hand,

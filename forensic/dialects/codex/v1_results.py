@@ -23,7 +23,7 @@ from forensic.dialects.codex.v1_common import (
 from forensic.dialects.parser import native
 from forensic.model import Keeper, Observation, Row, ToolResult
 
-__all__ = ["output", "status_outcome", "tool_search_output"]
+__all__ = ["code_outcome", "output", "status_outcome", "tool_search_output"]
 
 _LONG: Final = 12
 _HEAD: Final = 64
@@ -137,7 +137,7 @@ def _of_object(value: Body) -> _Answer:
         return _Answer(detail=value, outcome=_good(value.get("success")))
     seconds = number(figures.get("duration_seconds"))
     code = whole(figures.get("exit_code"))
-    read = _read(text) if code is None else _Answer(text, exit_code=code, outcome=_by_code(code))
+    read = _read(text) if code is None else _Answer(text, exit_code=code, outcome=code_outcome(code))
     return read._replace(
         duration_ms=read.duration_ms if seconds is None else _ms(seconds),
         outcome=_good(value.get("success")) or read.outcome,
@@ -172,7 +172,7 @@ def _read(text: str) -> _Answer:
     else:
         outcome = next((word for start, word in _STARTS if text.startswith(start)), None)
         if code is not None and outcome is None:
-            outcome = _by_code(code)
+            outcome = code_outcome(code)
     return _Answer(text, exit_code=code, duration_ms=_seconds(seconds), outcome=outcome)
 
 
@@ -202,7 +202,8 @@ def _ms(seconds: float) -> float:
     return round(seconds * 1000, 3)
 
 
-def _by_code(code: int) -> str:
+def code_outcome(code: int) -> str:
+    """The outcome that the exit code of a command stands for."""
     return "ok" if code == 0 else "error"
 
 
