@@ -1,12 +1,13 @@
 """Where Copilot CLI keeps what belongs to one session.
 
-``session-state/<id>/events.jsonl`` is the transcript, of the subagents too, and the folder is the session's own: what
-the workspace is, checkpoints, plans, files the agent made, copies of files from before it changed them. Older clients
-wrote ``session-state/<id>.jsonl`` and nothing beside it.
+``session-state/<id>/events.jsonl`` is the transcript, of the subagents too, and beside it lies what the workspace is,
+checkpoints, plans, files the agent made, copies of files from before it changed them. Whatever else lies there was put
+there by somebody, and may be a secret. Older clients wrote ``session-state/<id>.jsonl`` and nothing beside it.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Final
 
 from forensic.capture.found import Candidate, Found, Piece
 from forensic.capture.walk import Report, shown, tree
-from forensic.model import Role
+from forensic.model import Finding, Role
 
 __all__ = ["HARNESS", "assemble"]
 
@@ -24,8 +25,16 @@ _EVENTS: Final = "events.jsonl"
 _HOMES: Final = "session-state"
 _WORKSPACE: Final = "workspace.yaml"
 _CHECKPOINTS: Final = "checkpoints"
-_NO_EVIDENCE: Final = ("*.lock", "*.hold", "*.db", "*.db-wal", "*.db-shm", "*.db-journal")
+_WITH: Final = ("", "-wal", "-shm", "-journal")
+_PARTS: Final = frozenset({_WORKSPACE, "plan.md"})
+_FOLDERS: Final = frozenset({_CHECKPOINTS, "files", "research", "rewind-file-snapshots"})
+"""What the client, and the agent by its rules, writes in a session's folder."""
+
+_STORES: Final = tuple(f"*.{kind}{part}" for kind in ("db", "sqlite", "sqlite3") for part in _WITH)
+_NO_EVIDENCE: Final = ("*.lock", "*.hold", *_STORES)
 """Marks of a running client, and databases: copied while they are open they come out torn."""
+_MAGIC: Final = (b"SQLite format 3\0", b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83", b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7")
+"""How a database begins, its log of writes, its journal."""
 
 
 def assemble(candidates: Iterable[Candidate], report: Report) -> tuple[list[Found], set[Path]]:
@@ -55,16 +64,34 @@ def _found(file: Candidate, report: Report) -> Found:
 
 
 def _beside(events: Path, session: str, report: Report) -> Iterator[Path]:
-    """The side files: everything in a session's own folder; where the folder only seems one, what is known by name."""
+    """The side files: of a session's own folder all that is a part of it; where it only seems one, less."""
     home = events.parent
     if home.name == session or home.parent.name == _HOMES:
         for path in tree(home, report):
-            if path != events and not any(fnmatchcase(path.name, mark) for mark in _NO_EVIDENCE):
+            if path == events or any(fnmatchcase(path.name, mark) for mark in _NO_EVIDENCE):
+                continue
+            below = path.relative_to(home).parts
+            if below[0] not in (_FOLDERS if len(below) > 1 else _PARTS):
+                report(_left_out(path, "is no known part of a session"))
+            elif _is_store(path):
+                report(_left_out(path, "is a database"))
+            else:
                 yield path
     elif _is_there(home / _WORKSPACE):
         yield home / _WORKSPACE
         if not (home / _CHECKPOINTS).is_symlink() and (home / _CHECKPOINTS).is_dir():
             yield from tree(home / _CHECKPOINTS, report)
+
+
+def _left_out(path: Path, why: str) -> Finding:
+    return Finding(kind="left-out", note=f"{shown(path)} {why}: left out")
+
+
+def _is_store(path: Path) -> bool:
+    """Whether a file begins as a database does, whatever it is called; one that cannot be read is told of later."""
+    with contextlib.suppress(OSError), path.open("rb") as start:
+        return start.read(16).startswith(_MAGIC)
+    return False
 
 
 def _is_there(path: Path) -> bool:

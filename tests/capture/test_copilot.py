@@ -74,12 +74,45 @@ def test_a_named_transcript_brings_its_folder(lay: Lay) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["session.db", "session.db-wal", "session.db-shm", "a.db-journal", "inuse.1234.hold", ".fork.lock"]
-)
+    "name",
+    [
+        "session.db", "session.db-wal", "session.db-shm", "a.db-journal", "x.sqlite", "x.sqlite-wal", "y.sqlite3",
+        "inuse.1234.hold", ".fork.lock",
+    ],
+)  # fmt: skip
 def test_stores_and_marks_of_a_running_client_are_left_out(lay: Lay, name: str) -> None:
     """A database copied while it is open is torn; a lock proves nothing afterwards."""
     root = lay({f"{S}/s1/events.jsonl": begun("s1"), f"{S}/s1/{name}": b"x", f"{S}/s1/files/{name}": b"x"})
     assert shapes(root) == [("copilot", "s1", [("main", "walk", "s1/events.jsonl")])]
+    told: list[Finding] = []
+    find([root], report=told.append)
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    "start", [b"SQLite format 3\0", b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83", b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"]
+)
+def test_a_database_is_one_whatever_it_is_called(lay: Lay, start: bytes) -> None:
+    """Its first bytes say so; a text that only speaks of one is a text."""
+    home = f"{S}/s1/files"
+    root = lay({f"{S}/s1/events.jsonl": begun("s1"), f"{home}/kept": start + b"\1" * 100, f"{home}/a": b"a " + start})
+    told: list[Finding] = []
+    (found,) = find([root], report=told.append)
+    assert [piece.native_id for piece in found.pieces[1:]] == ["files/a"]
+    assert told == [Finding(kind="left-out", note=f"{root / home / 'kept'} is a database: left out")]
+
+
+@pytest.mark.parametrize(
+    "name", ["id_rsa", ".env", "noext", "plan.md/key", "files", "workspace.yaml.orig", "sub/plan.md"]
+)
+def test_what_is_no_part_of_a_session_is_left_out_and_told(lay: Lay, name: str) -> None:
+    """Somebody put it there, and it may be a secret."""
+    root = lay({f"{S}/s1/events.jsonl": begun("s1"), f"{S}/s1/{name}": b"x", f"{S}/s1/research/a/b.md": b"x"})
+    told: list[Finding] = []
+    (found,) = find([root], report=told.append)
+    assert [piece.native_id for piece in found.pieces[1:]] == ["research/a/b.md"]
+    note = f"{root / S / 's1' / name} is no known part of a session: left out"
+    assert told == [Finding(kind="left-out", note=note)]
 
 
 def test_rows_that_name_no_session_leave_it_to_the_folder(lay: Lay) -> None:
@@ -92,7 +125,7 @@ def test_a_copy_of_a_session_may_lie_anywhere(lay: Lay) -> None:
     """A folder of its id is its own; in any other only what describes the workspace is, if anything says so."""
     extra = {"notes.txt": b"private", "workspace.yaml": b"id: s1\n", "checkpoints/index.md": b"x", "plan.md": b"mine"}
     for home, taken in {
-        "backup/s1": ["checkpoints/index.md", "notes.txt", "plan.md", "workspace.yaml"],
+        "backup/s1": ["checkpoints/index.md", "plan.md", "workspace.yaml"],
         "backup/monday": ["checkpoints/index.md", "workspace.yaml"],
     }.items():
         root = lay({f"{home}/events.jsonl": begun("s1"), **{f"{home}/{name}": raw for name, raw in extra.items()}})
@@ -147,10 +180,11 @@ def test_links_are_told_of_and_not_followed(lay: Lay) -> None:
 def test_names_that_look_the_same_are_told_apart(lay: Lay) -> None:
     """Bytes that are no UTF-8 become question marks."""
     root = lay({f"{S}/s1/events.jsonl": begun("s1")})
+    (root / S / "s1" / "files").mkdir()
     for odd in (b"\xfe", b"\xff"):
-        Path(os.fsdecode(os.fsencode(root / S / "s1") + b"/" + odd)).write_bytes(b"x")
+        Path(os.fsdecode(os.fsencode(root / S / "s1" / "files") + b"/" + odd)).write_bytes(b"x")
     (found,) = find([root])
-    assert [piece.native_id for piece in found.pieces[1:]] == ["?", "?.2"]
+    assert [piece.native_id for piece in found.pieces[1:]] == ["files/?", "files/?.2"]
 
 
 def test_a_session_inside_another_ones_files_is_no_session(lay: Lay) -> None:
