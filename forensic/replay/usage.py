@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from forensic.model import COUNTED, Counts, Observation, Told, Usage
 from forensic.replay.counters import Spent, counts_of
+from forensic.replay.growth import largest
 from forensic.replay.subagents import PLACEHOLDER
 
 __all__ = [
@@ -198,7 +199,7 @@ class _Calls:
         self.calls: dict[Key, Call] = {}
         self.raw = self.idless = self.unusable = 0
         self._message_of: dict[str, str] = {}
-        self._rows: set[str] = set()
+        self._rows: set[str | tuple[str, str]] = set()
 
     def tally(self, inherited: list[Call], units: list[Units]) -> Tally:
         """All of it."""
@@ -215,19 +216,21 @@ class _Calls:
             )
             self.idless += key[0] in _IDLESS
         elif call.counts != told.counts:
-            call.counts = _largest(call.counts, told.counts)
+            call.counts = largest(call.counts, told.counts)
         if told.unusable:
             self.unusable += 1
             call.unusable = True
         _complete(call, told)
+        # one row may tell of several counters, and of no more than one call
+        mark = row if row is None or counter is None else (row, counter)
         if told.via is None:
-            if row not in self._rows:
+            if mark not in self._rows:
                 call.final = told.final
             call.by_row = True
-        elif not call.by_row and row not in self._rows:
+        elif not call.by_row and mark not in self._rows:
             call.final = told.final
-        if row is not None:
-            self._rows.add(row)
+        if mark is not None:
+            self._rows.add(mark)
         counts = told.counts
         self.raw += (counts[0] or 0) + (counts[1] or 0) + (counts[2] or 0) + (counts[3] or 0)
         return call
@@ -249,7 +252,7 @@ class _Calls:
 
 def fold(call: Call, other: Call) -> None:
     """Let what is known of one call speak of another one that it turns out to be."""
-    call.counts = _largest(call.counts, other.counts)
+    call.counts = largest(call.counts, other.counts)
     call.model = call.model or other.model
     call.at = call.at or other.at
     call.turn = call.turn or other.turn
@@ -267,13 +270,6 @@ def _complete(call: Call, told: Told) -> None:
         call.request = told.request
     if told.agent is not None and call.agent == PLACEHOLDER:
         call.agent = told.agent
-
-
-def _largest(mine: Counts, theirs: Counts) -> Counts:
-    return tuple(
-        one if other is None or (one is not None and one >= other) else other
-        for one, other in zip(mine, theirs, strict=True)
-    )
 
 
 def total_of(counts: Counts) -> int | None:
@@ -339,7 +335,7 @@ def certainty_of(
             unusable += 1
         elif not told:
             only = counts[_TOTAL] is not None and counts[0] is None and counts[1] is None
-            total_only += only
+            total_only += only and not call.covered
             partial += not only and not call.covered and call.calls > 0
     tallies = (
         ("lower_bound", _NO_STOP, no_stop),
