@@ -41,6 +41,7 @@ from forensic.model import (
     Unmodelled,
     Unreadable,
 )
+from forensic.replay.calls import Calls
 from forensic.replay.copies import Copies
 from forensic.replay.echoes import Echoes
 from forensic.replay.frames import Placed, Step, name_models, title_of, turn_nodes
@@ -112,11 +113,11 @@ class _House:
         self.steps: dict[str, Step] = {}
         self.told: set[str | None] = set()
         self.models: dict[str, str] = {}
-        self.calls: dict[str, Node] = {}
+        self.calls = Calls()
         self.call_nodes: list[Node] = []
         self.loose_calls: dict[int, tuple[str | None, str | None]] = {}
         self.executions: list[Node] = []
-        self.begun: dict[str, Execution] = {}
+        self.begun: dict[int, Execution] = {}
         self.running: dict[str | None, dict[str | None, Node]] = {}
         """Calls of each agent that no row has answered so far."""
         self.stepless = 0
@@ -289,30 +290,35 @@ class _House:
         return True
 
     def request(self, seen: ToolRequest, turn: str | None) -> None:
-        """A call; one id owns one node."""
-        known = self.calls.get(seen.call) if seen.call is not None else None
+        """A call; what is asked again under its id is evidence of it, and what else bears the id is another call."""
+        known = self.calls.again(seen, self.number)
         if known is not None:
             self.prove(known, seen, Basis.EXACT, "call")
-            first = known.seen
-            if isinstance(first, ToolRequest) and (first.name, first.input) != (seen.name, seen.input):
-                self.find("call-id-reused", "one call id stands on calls that differ; the first one owns it", seen.ref)
+            self.calls.add(seen.call or "", self.number, seen.agent, known)
             return
+        self._reused(seen)
         node = self.in_step(seen, turn)
         self.call_nodes.append(node)
         if seen.step is None:
             self.loose_calls[id(node)] = (seen.agent, turn)
         if seen.call is not None:
-            self.calls[seen.call] = node
+            self.calls.add(seen.call, self.number, seen.agent, node)
             self.running.setdefault(seen.agent, {})[seen.call] = node
+
+    def _reused(self, seen: ToolRequest | Execution) -> None:
+        if seen.call is not None and self.calls.anybodys(seen.call, self.number, seen.agent) is not None:
+            note = "one call id stands on calls that differ; a result is of the last before it"
+            self.find("call-id-reused", note, seen.ref)
 
     def execution(self, seen: Execution, turn: str | None) -> None:
         """A tool that ran is evidence of the call that asked for it; inside of another call it owns itself."""
-        known = self.calls.get(seen.call) if seen.call is not None else None
+        known = self.calls.again(seen, self.number)
         if known is not None:
             self.prove(known, seen, Basis.EXACT, "call")
-            self.begun.setdefault(seen.call or "", seen)
+            self.begun.setdefault(id(known), seen)
             return
-        around = self.calls.get(seen.within) if seen.within is not None else None
+        self._reused(seen)
+        around = self.calls.before(seen.within, self.number, seen.agent)
         running = self.running.get(seen.agent, {})
         if around is None and len(running) == 1:
             around = next(iter(running.values()))
@@ -325,20 +331,21 @@ class _House:
         self.executions.append(node)
         self.loose_calls[id(node)] = (seen.agent, turn)
         if seen.call is not None:
-            self.calls[seen.call] = node
+            self.calls.add(seen.call, self.number, seen.agent, node)
 
     def result(self, seen: ToolResult, turn: str | None) -> None:
         """A result joins its call; the first one decides, others are evidence."""
-        node = self.calls.get(seen.call) if seen.call is not None else None
+        find = self.calls.open if seen.via is None else self.calls.before
+        node = find(seen.call, self.number, seen.agent)
         if seen.spawned is not None:
-            self.subagents.link(seen.spawned, "result", seen.call)
+            self.subagents.link(seen.spawned, "result", seen, self.number)
         if node is None:
             self.own(seen, turn)
             self.find("result-without-call", "a tool result names a call that no row made", seen.ref)
             return
         self.copies.remember(seen, node)
         self.prove(node, seen, Basis.EXACT, "call")
-        begun = self.begun.get(seen.call or "", node.seen)
+        begun = self.begun.get(id(node), node.seen)
         if node.outcome is None:
             node.outcome = outcome_of(begun, seen)
         elif seen.via == "event":
@@ -350,7 +357,7 @@ class _House:
 
     def sign_of_call(self, seen: Progress | SetAside, turn: str | None) -> None:
         """Progress and spilled files prove their call and make no node."""
-        node = self.calls.get(seen.call) if seen.call is not None else None
+        node = self.calls.before(seen.call, self.number, seen.agent)
         if node is None:
             self.lay_aside(seen)
         else:
@@ -358,7 +365,7 @@ class _House:
 
     def part_of_call(self, seen: Permission | HookRun, turn: str | None) -> None:
         """Permissions and hooks of a call stand under it."""
-        node = self.calls.get(seen.call) if seen.call is not None else None
+        node = self.calls.before(seen.call, self.number, seen.agent)
         if node is None:
             self.own(seen, turn)
             return
@@ -379,7 +386,7 @@ class _House:
     def skill(self, seen: Skill, turn: str | None) -> None:
         """An invoked skill proves its call; a list of available ones is no event."""
         if seen.call is not None or seen.stage == "available":
-            node = self.calls.get(seen.call) if seen.call is not None else None
+            node = self.calls.before(seen.call, self.number, seen.agent)
             if node is None:
                 self.lay_aside(seen)
             else:
@@ -389,7 +396,7 @@ class _House:
 
     def start(self, seen: SubagentStart, turn: str | None) -> None:
         """What an entry knows of a subagent."""
-        self.subagents.told(seen)
+        self.subagents.told(seen, self.number)
 
     def system_prompt(self, seen: SystemPrompt, turn: str | None) -> None:
         """One node for each distinct text of an agent, however often it was sent."""

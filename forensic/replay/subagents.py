@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from msgspec import Struct, field
 
-from forensic.model import Basis, Node, Proof, Ref, SubagentFrame, SubagentStart, ToolRequest
+from forensic.model import Basis, Node, Proof, Ref, SubagentFrame, SubagentStart, ToolRequest, ToolResult
+from forensic.replay.calls import Calls
 from forensic.replay.pieces import kind_of, moments, ordered
 
 __all__ = ["PLACEHOLDER", "Subagent", "Subagents"]
@@ -21,12 +22,20 @@ Owner = Callable[[Node], tuple[str | None, str | None]]
 Find = Callable[[str, str, Ref | None], None]
 
 
+class Link(Struct, frozen=True):
+    """The call that an entry ties a subagent to: its id, where the entry stands, and whose it is."""
+
+    call: str
+    number: int
+    agent: str | None
+
+
 class Subagent(Struct):
     """A subagent while it is being found: its pieces, the calls that entries tie it to, what proves it."""
 
     id: str
     items: list[Node] = field(default_factory=list)
-    links: dict[str, str] = field(default_factory=dict)
+    links: dict[str, Link] = field(default_factory=dict)
     agent_type: str | None = None
     description: str | None = None
     workflow: str | None = None
@@ -53,32 +62,34 @@ class Subagents:
         """A subagent by its native id."""
         return self.known.get(agent) or self.known.setdefault(agent, Subagent(agent))
 
-    def told(self, seen: SubagentStart) -> None:
-        """Take what one entry knows of a subagent."""
+    def told(self, seen: SubagentStart, number: int) -> None:
+        """Take what one entry, the `number`-th of the session, knows of a subagent."""
         agent = self.of(seen.spawned)
         agent.agent_type = agent.agent_type or seen.agent_type
         agent.description = agent.description or seen.description
         agent.workflow = agent.workflow or seen.workflow
         agent.proofs.append(Proof(seen.ref, seen.part, kind_of(seen), Basis.EXACT, ("agent",)))
         beside = seen.ref.stream.startswith("files/")
-        self.link(seen.spawned, "progress" if seen.via else "side-file" if beside else "row", seen.call)
+        self.link(seen.spawned, "progress" if seen.via else "side-file" if beside else "row", seen, number)
 
-    def link(self, spawned: str, ground: str, call: str | None) -> None:
+    def link(self, spawned: str, ground: str, seen: SubagentStart | ToolResult, number: int) -> None:
         """Note which call an entry ties a subagent to."""
         agent = self.of(spawned)
-        if call is not None:
-            agent.links.setdefault(ground, call)
+        if seen.call is not None:
+            agent.links.setdefault(ground, Link(seen.call, number, seen.agent))
 
-    def resolve(self, calls: dict[str, Node], owner: Owner) -> None:
+    def resolve(self, calls: Calls, owner: Owner) -> None:
         """Decide which call started each subagent; break circles. `owner` tells a call's agent and turn."""
         self._owner = owner
         for agent in self.known.values():
             named = [(ground, agent.links[ground]) for ground in _GROUNDS if ground in agent.links]
-            if len({call for _, call in named}) > 1:
+            if len({link.call for _, link in named}) > 1:
                 self._find("subagent-claimed-twice", "records tie one subagent to different calls", agent.first)
-            spawner = next(((ground, calls[call]) for ground, call in named if call in calls), None)
-            if spawner is not None:
-                self._spawners[agent.id] = spawner
+            for ground, link in named:
+                call = calls.anybodys(link.call, link.number, link.agent)
+                if call is not None:
+                    self._spawners[agent.id] = (ground, call)
+                    break
         for agent in self.known.values():
             if self._circular(agent.id):
                 self._find("subagent-circle", "subagents that claim to have started each other", agent.first)

@@ -6,5 +6,5 @@ from typing import Final
 
 __all__ = ["REPLAY_VERSION"]
 
-REPLAY_VERSION: Final = 2
+REPLAY_VERSION: Final = 3
 """Raised with every change of meaning in turns, reconcile, usage or summary."""

@@ -11,6 +11,7 @@ from score import at, outline, ref, replay, text, usage
 from forensic.model import (
     Basis,
     Compaction,
+    Execution,
     HookRun,
     Injected,
     Mended,
@@ -84,9 +85,94 @@ def test_one_call_id_owns_one_node() -> None:
 
 
 def test_a_call_id_that_names_two_tools_is_reported() -> None:
-    """The first owns it, the second is told; so is one with another input."""
+    """Each is a call of its own; so is one with another input."""
     session = replay(request(0, "c1"), request(1, "c1", name="Other"), request(2, "c1", step="m2", input={"a": 1}))
     assert kinds(session) == [("call-id-reused", 2)]
+    assert session.summary["tool_calls"] == 3
+
+
+def test_what_names_an_id_that_was_used_twice_is_of_the_call_before_it() -> None:
+    """Of a call that waits for its result, if one does; the same call told again waits for nothing more."""
+    again = request(4, "c1", step="m3")
+    session = replay(
+        request(0, "c1", at=at(0)),
+        ToolResult(ref=ref(1), call="c1", ok=True, at=at(1)),
+        request(2, "c1", step="m2", input={"a": 1}, at=at(2)),
+        Permission(ref=ref(3), call="c1", decision="allow"),
+        again,
+        ToolResult(ref=ref(5), call="c1", ok=False, at=at(5)),
+        ToolResult(ref=ref(6), via="event", call="c1", exit_code=3, at=at(6)),
+    )
+    assert outline(session.tree) == [
+        "session s-1",
+        "  step m1",
+        "    tool_request Run = ok +3",
+        "  step m2",
+        "    tool_request Run = error +1",
+        "      permission c1",
+    ]
+    assert kinds(session) == [("call-id-reused", 1)]
+    waiting = replay(
+        request(0, "c1"),
+        request(1, "c1", input={"a": 1}),
+        ToolResult(ref=ref(2), call="c1", ok=True),
+        ToolResult(ref=ref(3), call="c1", ok=False),
+    )
+    assert outline(waiting.tree)[2:] == ["    tool_request Run = error +1", "    tool_request Run = ok +1"]
+
+
+def test_agents_may_name_their_calls_alike() -> None:
+    """Each has its own; the very same call is one, whoever tells of it, and a result that answers no call is told."""
+    child = {"agent": "a", "step": "m2"}
+    session = replay(
+        request(0, "c0", input={"do": "make"}),
+        request(0, "c0", input={"do": "ls"}, **child, ref=ref(0, "agent-a")),
+        ToolResult(ref=ref(1, "agent-a"), agent="a", call="c0", ok=False),
+        ToolResult(ref=ref(1), call="c0", ok=True),
+    )
+    assert outline(session.tree) == [
+        "session s-1",
+        "  step m1",
+        "    tool_request Run = ok +1",
+        "  subagent a",
+        "    step m2",
+        "      tool_request Run = error +1",
+    ]
+    assert kinds(session)[0] == ("call-id-reused", 1)
+    same = replay(
+        request(0, "c0", input={"do": "make"}),
+        request(0, "c0", input={"do": "make"}, **child, ref=ref(0, "agent-a")),
+        ToolResult(ref=ref(1, "agent-a"), agent="a", call="c0", ok=True),
+    )
+    assert outline(same.tree)[1:3] == ["  step m1", "    tool_request Run = ok +2"]
+    stray = replay(request(0, "c0"), ToolResult(ref=ref(1, "agent-a"), agent="a", call="c0", ok=True))
+    assert ("result-without-call", 1) in kinds(stray)
+    assert outline(stray.tree)[2] == "    tool_request Run = no_result"
+
+
+def test_a_subagent_hangs_under_the_call_that_started_it_though_its_id_was_used_before() -> None:
+    """The place of the entry tells which call is meant."""
+    session = replay(
+        request(0, "c1"),
+        ToolResult(ref=ref(1), call="c1", ok=True),
+        request(2, "c1", step="m2", input={"a": 1}),
+        SubagentStart(ref=ref(3), call="c1", spawned="a"),
+        Response(ref=ref(0, "agent-a"), agent="a", text=text("done")),
+    )
+    assert outline(session.tree)[3:] == [
+        "  step m2",
+        "    tool_request Run = no_result",
+        "      subagent a +1",
+        "        response done",
+    ]
+
+
+def test_what_ran_without_a_request_is_known_by_its_id_and_what_it_was_given() -> None:
+    """One that was given something else is another."""
+    ran = [Execution(ref=ref(at), name="run", call="x1", input=one) for at, one in enumerate(("ls", "ls", "pwd"))]
+    session = replay(*ran, ToolResult(ref=ref(3), call="x1", ok=True))
+    assert outline(session.tree)[1:] == ["  execution run = no_result +1", "  execution run = ok +1"]
+    assert kinds(session) == [("call-id-reused", 1)]
 
 
 def test_a_prompt_that_a_subagent_copies_is_the_same_text() -> None:
