@@ -124,8 +124,7 @@ class _Counter(Struct):
 
     def grew(self, spent: Spent, grown: Counts, last: Counts | None) -> None:
         """Note what was spent since the row before."""
-        if any(grown):
-            self.grown = _Grown(spent, grown, last)
+        self.grown = _Grown(spent, grown, last) if any(grown) else None
         if wanting(grown):
             self.wanting.append(spent)
 
@@ -255,7 +254,7 @@ class _Stream:
             grown = less(grown, [one.counts for one in told])
             self._totalled(told)
         calls = total.count(usage.calls, len(told), more=any(grown))
-        units = total.bill(usage.units or {})
+        units = total.bill(usage.units) if usage.units else None
         at = "" if seen.at is None else seen.at.isoformat()
         mark = (name, at, now)
         if seen.ref.generation > 1 and mark in self._known:
@@ -267,7 +266,8 @@ class _Stream:
             more = replace(_usage(grown), model=model, final=usage.final, calls=calls, units=units or None)
             key = f"{self._name}/{name}/{at}/{'.'.join(map(str, now))}"
             spent = Spent(number, seen, replace(more, unusable=usage.unusable), key=key, inherited=inherited)
-            counter.grew(spent, grown, last)
+            if any(one is not None for one in grown):
+                counter.grew(spent, grown, last)
             yield spent
 
     def _handed(self, now: Counts, last: Counts | None, *, inherited: bool) -> Counts | None:

@@ -16,7 +16,7 @@ __all__ = ["UNTOLD", "Total", "exceeds", "largest", "less", "same", "wanting"]
 
 _SUMMED = 4
 _TOTAL = COUNTED.index("total_tokens")
-_NEEDED = (COUNTED.index("input_tokens"), COUNTED.index("output_tokens"))
+_INPUT, _OUTPUT = COUNTED.index("input_tokens"), COUNTED.index("output_tokens")
 _COMPARED = (*range(_SUMMED), _TOTAL)
 UNTOLD: Counts = (None,) * len(COUNTED)
 _NOTHING: Counts = (0,) * len(COUNTED)
@@ -88,7 +88,7 @@ class Total(Struct):
 
 def wanting(counts: Counts) -> bool:
     """Whether something is not told that a call must tell."""
-    return any(counts[place] is None for place in _NEEDED)
+    return counts[_INPUT] is None or counts[_OUTPUT] is None
 
 
 def less(grown: Counts, told: Iterable[Counts]) -> Counts:
@@ -96,7 +96,7 @@ def less(grown: Counts, told: Iterable[Counts]) -> Counts:
     for one in told:
         gone = (*one[:_TOTAL], size(one))
         grown = tuple(
-            None if left is None else max(left - (off or 0), 0) for left, off in zip(grown, gone, strict=True)
+            [None if left is None else max(left - (off or 0), 0) for left, off in zip(grown, gone, strict=True)]
         )
     return grown
 
@@ -117,7 +117,7 @@ def size(counts: Counts) -> int:
 
 def same(told: Sequence[Counts], grown: Counts) -> bool:
     """Whether calls that are told whole are all of a growth, and it is something."""
-    if not told or any(one[place] is None for one in (*told, grown) for place in _NEEDED):
+    if not told or wanting(grown) or any(wanting(one) for one in told):
         return False
     sums = [sum(one[place] or 0 for one in told) for place in range(_SUMMED)]
     return any(sums) and sums == [one or 0 for one in grown[:_SUMMED]]
@@ -125,8 +125,11 @@ def same(told: Sequence[Counts], grown: Counts) -> bool:
 
 def exceeds(call: Counts, whole: Counts) -> bool:
     """Whether a call has more of anything than a whole, so that it is no part of it."""
-    pairs = [(call[place], whole[place]) for place in _COMPARED]
-    return any(part is not None and all_of_it is not None and part > all_of_it for part, all_of_it in pairs)
+    for place in _COMPARED:
+        part, all_of_it = call[place], whole[place]
+        if part is not None and all_of_it is not None and part > all_of_it:
+            return True
+    return False
 
 
 def _holds(whole: Counts, call: Counts) -> bool:
@@ -137,5 +140,5 @@ def _holds(whole: Counts, call: Counts) -> bool:
 
 def _minus(now: Counts, before: Counts) -> Counts:
     return tuple(
-        None if one is None or other is None else max(one - other, 0) for one, other in zip(now, before, strict=True)
+        [None if one is None or other is None else max(one - other, 0) for one, other in zip(now, before, strict=True)]
     )
