@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from forensic.model import Observation, SessionStart, Usage
 
-__all__ = ["Lineage", "Lines", "trace"]
+__all__ = ["Lineage", "Lines", "Snapshot", "snapshots", "trace"]
 
 _PAUSE = timedelta(seconds=1)
 _SHORT_PAUSE = timedelta(milliseconds=200)
@@ -35,6 +35,13 @@ class Lineage(Struct):
     rule: str | None = None
 
 
+class Snapshot(Struct, frozen=True, array_like=True):
+    """What a running total told, and when."""
+
+    at: datetime | None
+    usage: Usage
+
+
 class Lines(Struct):
     """The lineage of every stream that tells one; `inherited` holds the positions of all copied observations."""
 
@@ -50,10 +57,13 @@ class Lines(Struct):
         return tally
 
 
-def trace(observations: Sequence[Observation], parents: Mapping[str, Sequence[Usage]] | None = None) -> Lines:
+def trace(
+    observations: Sequence[Observation], parents: Mapping[str, Sequence[Snapshot | Usage]] | None = None
+) -> Lines:
     """The lineage of all streams of one session, given in recorded order.
 
-    `parents` are the running totals of threads outside of this session, by thread id, in their order.
+    `parents` are the running totals of threads outside of this session, by thread id, in their order; some do not say
+    when they were told.
     """
     lines = Lines()
     wanted = {seen.ref.stream for seen in observations if type(seen) is SessionStart}
@@ -64,10 +74,13 @@ def trace(observations: Sequence[Observation], parents: Mapping[str, Sequence[Us
         if seen.ref.stream in wanted:
             streams.setdefault(seen.ref.stream, []).append(number)
     histories = [_History([observations[number] for number in numbers]) for numbers in streams.values()]
-    totals = dict(parents or {})
+    totals = {
+        thread: [one if isinstance(one, Snapshot) else Snapshot(None, one) for one in told]
+        for thread, told in (parents or {}).items()
+    }
     for history in histories:
         if history.own.thread is not None:
-            totals.setdefault(history.own.thread, list(_totals(history.rows)))
+            totals.setdefault(history.own.thread, list(snapshots(history.rows)))
     inherited: set[int] = set()
     for (stream, numbers), history in zip(streams.items(), histories, strict=True):
         lines.by_stream[stream] = line = history.line
@@ -86,27 +99,33 @@ class _History:
         starts = [place for place, seen in enumerate(rows) if isinstance(seen, SessionStart)]
         self.own = self._start(starts[0])
         self.first = self._behind(starts[0])
-        self._foreign = next((at for at in starts if self._start(at).thread not in (None, self.own.thread)), None)
-        declared = self.own.forked_from or self.own.parent
+        thread = self.own.thread
+        self._foreign = next((at for at in starts if self._start(at).thread not in (None, thread)), None)
+        # what names itself as its origin names none
+        self._forked = self.own.forked_from if self.own.forked_from != thread else None
+        self._spawned = self.own.parent is not None and self.own.parent != thread
+        declared = self._forked or (self.own.parent if self._spawned else None)
         foreign = None if self._foreign is None else self._start(self._foreign).thread
-        self.line = Lineage(thread=self.own.thread, origin=declared or foreign, declared=declared is not None)
+        self.line = Lineage(thread=thread, origin=declared or foreign, declared=declared is not None)
 
-    def judge(self, parent: Sequence[Usage]) -> tuple[str | None, int]:
+    def judge(self, parent: Sequence[Snapshot]) -> tuple[str | None, int]:
         """The rule that told the copied rows apart, and the place behind the last of them."""
-        if self.own.own_from is not None:
+        older = self._older()
+        if self.own.own_from is not None and self._numbered(older):
             end = self._ordinal(self.own.own_from)
             return ("ordinal" if end > self.first else None), end
-        older = self._older()
         burst = self._burst(older)
-        matched = self._matched(parent)
+        told = self._before(parent, older)
+        matched = self._matched(told, older)
         if matched > self.first:
-            return "match", max(matched, burst)
+            return "match", self._reach(matched, burst, frozenset(told))
         if burst > older:
             return "burst", burst
         if older > self.first:
             return "time", older
-        first = next(_totals(self.rows), None)
-        return ("none" if self.line.declared and first is not None and first.last is None else None), self.first
+        first = next(snapshots(self.rows), None)
+        untold = self.line.declared and first is not None and first.usage.last is None
+        return ("none" if untold else None), self.first
 
     def _start(self, place: int) -> SessionStart:
         start = self.rows[place]
@@ -120,11 +139,25 @@ class _History:
             place += 1
         return place
 
+    def _numbered(self, older: int) -> bool:
+        """Whether the producer's own boundary can be believed: rows are numbered, and none that it denies stands there.
+
+        Where it says that nothing was taken along, and the copy of another thread's first row says otherwise, it is
+        a default of the format and no boundary.
+        """
+        if self.own.own_from == 0 and self._head(older) is not None:
+            return False
+        return any(self.rows[place].ordinal is not None for place in range(self.first, len(self.rows)))
+
     def _ordinal(self, own_from: int) -> int:
         for place in range(self.first, len(self.rows)):
             if (self.rows[place].ordinal or 0) >= own_from:
                 return place
         return len(self.rows)
+
+    def _head(self, start: int) -> int | None:
+        """The place of the origin's own first row, if a copy that goes on at `start` begins with it."""
+        return self._foreign if self._foreign is not None and self._foreign <= start else None
 
     def _older(self) -> int:
         """The place behind the rows that are older than the thread that holds them."""
@@ -140,74 +173,93 @@ class _History:
         waits for a person. Without a total and without the origin's own first row, which the copy begins with, nothing
         speaks for a copy.
         """
-        place, last, pause = start, self.own.at, _SHORT_PAUSE
-        head = self._foreign if self._foreign is not None and self._foreign <= start else None
-        if head is not None:
-            place, pause = max(start, self._behind(head)), _PAUSE
-            last = _later(last, self.rows[head].at)
-        begin = place
+        head = self._head(start)
+        begin = start if head is None else max(start, self._behind(head))
+        end = self._unbroken(begin, head, _SHORT_PAUSE if head is None else _PAUSE)
+        totals = [at for at in range(begin, end) if _running(self.rows[at]) is not None]
+        if not self._spawned and (totals or head is not None):
+            return end
+        if totals:
+            return self._behind(totals[-1])
+        return begin
+
+    def _unbroken(self, place: int, head: int | None, pause: timedelta) -> int:
+        """The place behind the rows from `place` on that no pause parts from the thread's first one, or the `head`."""
+        last = self.own.at if head is None else _later(self.own.at, self.rows[head].at)
         while place < len(self.rows):
             at = self.rows[place].at
             if at is not None and last is not None and at - last >= pause:
                 break
             last = _later(last, at)
             place += 1
-        totals = [at for at in range(begin, place) if _running(self.rows[at]) is not None]
-        if self.own.parent is None and (totals or head is not None):
-            return place
-        if totals:
-            return self._behind(totals[-1])
-        return begin
+        return place
 
-    def _matched(self, parent: Sequence[Usage]) -> int:
+    def _before(self, parent: Sequence[Snapshot], older: int) -> list[_Figures]:
+        """What the parent told before this thread began: what it told later is no history of it."""
+        head = self._head(older)
+        began = self.own.at if head is None else _later(self.own.at, self.rows[head].at)
+        return [_figures(one.usage) for one in parent if began is None or one.at is None or one.at <= began]
+
+    def _matched(self, told: Sequence[_Figures], older: int) -> int:
         """The place behind the last of the opening totals that repeat the parent's, in the parent's order.
 
-        One alone may be chance: it counts when no pause came before it, as none does in a copy.
+        Those that no pause came before are copies. Behind a pause one alone may be chance; and all may be in a spawned
+        thread, which gets a task and not a history, unless a copy of the parent's first row or of earlier totals says
+        that it got one.
         """
-        end, at, found = self.first, 0, 0
+        head = self._head(older)
+        begin = older if head is None else max(older, self._behind(head))
+        quick, quickly, slowly, at, slow = self._unbroken(begin, head, _PAUSE), self.first, self.first, 0, 0
         for place in range(self.first, len(self.rows)):
-            told = _running(self.rows[place])
-            if told is None:
+            mine = _running(self.rows[place])
+            if mine is None:
                 continue
-            while at < len(parent) and not _same(parent[at], told):
+            figures = _figures(mine)
+            while at < len(told) and told[at] != figures:
                 at += 1
-            if at == len(parent):
+            if at == len(told):
                 break
             at += 1
-            found += 1
-            end = self._behind(place)
-        return end if found > 1 or end <= self._unbroken() else self.first
+            if place < quick:
+                quickly = self._behind(place)
+            else:
+                slow += 1
+                slowly = self._behind(place)
+        given = head is not None or not self._spawned or quickly > self.first
+        return slowly if slow > 1 and given else quickly
 
-    def _unbroken(self) -> int:
-        """The place behind the opening rows that no pause of a second parts, rows older than the thread among them."""
-        place = self._older()
-        last = self.own.at
-        while place < len(self.rows):
-            at = self.rows[place].at
-            if at is not None and last is not None and at - last >= _PAUSE:
-                break
-            last = _later(last, at)
-            place += 1
-        return place
+    def _reach(self, matched: int, burst: int, told: frozenset[_Figures]) -> int:
+        """How far a copy goes behind its last matched total: as far as the burst, but to no total of the thread's own.
+
+        A total that the parent did not tell is one, and a model may be as quick as that.
+        """
+        for place in range(matched, burst):
+            running = _running(self.rows[place])
+            if running is None:
+                continue
+            if _figures(running) not in told:
+                return matched
+            matched = self._behind(place)
+        return max(matched, burst)
 
 
 def _later(one: datetime | None, other: datetime | None) -> datetime | None:
     return other if one is None or (other is not None and other > one) else one
 
 
-def _same(one: Usage, other: Usage) -> bool:
-    return (one.input_tokens, one.cache_read_tokens, one.output_tokens, one.total_tokens, one.last) == (
-        other.input_tokens,
-        other.cache_read_tokens,
-        other.output_tokens,
-        other.total_tokens,
-        other.last,
-    )
+_Figures = tuple[object, ...]
+
+
+def _figures(told: Usage) -> _Figures:
+    """What must be equal in two totals that are copies."""
+    own = (told.input_tokens, told.cache_read_tokens, told.output_tokens, told.total_tokens)
+    return own if told.last is None else (*own, *_figures(told.last))
 
 
 def _running(seen: Observation) -> Usage | None:
     return seen.usage if seen.usage is not None and seen.usage.running is not None else None
 
 
-def _totals(rows: Iterable[Observation]) -> Iterator[Usage]:
-    return (told for seen in rows if (told := _running(seen)) is not None)
+def snapshots(rows: Iterable[Observation]) -> Iterator[Snapshot]:
+    """What running totals tell, row by row."""
+    return (Snapshot(seen.at, told) for seen in rows if (told := _running(seen)) is not None)

@@ -18,7 +18,7 @@ from forensic.model import (
     ToolResult,
     Usage,
 )
-from forensic.replay.lineage import trace
+from forensic.replay.lineage import Snapshot, snapshots, trace
 
 FORK: dict[str, Any] = {"thread": "fork", "forked_from": "origin"}
 CHILD: dict[str, Any] = {"thread": "child", "parent": "origin"}
@@ -40,7 +40,12 @@ def said(offset: int, second: float, words: str) -> Response:
     return Response(ref=ref(offset), at=at(second), text=text(words))
 
 
-def inherited(*rows: Observation, **parents: list[Usage]) -> tuple[str | None, list[int]]:
+def told(*totals: tuple[float, int]) -> list[Snapshot]:
+    """What the running total of another thread told, and when."""
+    return list(snapshots(total(0, second, figure) for second, figure in totals))
+
+
+def inherited(*rows: Observation, **parents: list[Snapshot]) -> tuple[str | None, list[int]]:
     """The rule, and the offsets of the copied rows."""
     lines = trace(rows, parents)
     (line,) = lines.by_stream.values()
@@ -68,6 +73,29 @@ def test_the_producers_own_boundary_decides() -> None:
     numbered = [Accounting(**{**fields(one), "ordinal": one.ref.offset}) for one in rows]
     assert inherited(start(**FORK, own_from=3, ordinal=0), *numbered) == ("ordinal", [1, 2])
     assert inherited(start(**FORK, own_from=0, ordinal=0), *numbered) == (None, [])
+
+
+def test_a_boundary_by_ordinals_says_nothing_where_no_row_has_one() -> None:
+    """Then the other rules decide, as if none were told."""
+    rows = (total(1, 0.01, 10), total(2, 0.02, 20), total(3, 9, 30))
+    assert inherited(start(**FORK, own_from=3), *rows) == ("burst", [1, 2])
+    assert inherited(start(**CHILD, own_from=2), total(1, 9, 10, last=Usage(input_tokens=10))) == (None, [])
+
+
+def test_a_boundary_that_a_copied_first_row_contradicts_is_none() -> None:
+    """A format may say by default that nothing was taken along; the other thread's own first row says that it was."""
+    rows = [start(0.01, offset=1, thread="origin"), total(2, 0.02, 10), total(3, 0.03, 20), total(4, 9, 30)]
+    numbered = [type(one)(**{**fields(one), "ordinal": one.ref.offset}) for one in rows]
+    assert inherited(start(**CHILD, own_from=0, ordinal=0), *numbered) == ("burst", [1, 2, 3])
+    far = [*numbered[1:], start(20, offset=5, thread="origin", ordinal=5)]
+    assert inherited(start(**CHILD, own_from=0, ordinal=0), *far) == (None, [])
+
+
+def test_a_thread_that_names_itself_came_from_nowhere() -> None:
+    """As its own fork, or as its own child."""
+    for own in (start(thread="a", forked_from="a"), start(thread="a", parent="a")):
+        assert inherited(own, total(1, 0.01, 10), total(2, 0.02, 20)) == (None, [])
+    assert inherited(start(thread="a", forked_from="a", parent="b"), total(1, 0.01, 10)) == ("burst", [1])
 
 
 def fields(seen: Observation) -> dict[str, Any]:
@@ -122,7 +150,7 @@ def test_another_threads_first_row_far_inside_says_nothing() -> None:
 
 def test_totals_that_repeat_the_parents_are_copies() -> None:
     """Whatever their times are; the first that differs is the thread's own."""
-    parent = [one.usage for one in (total(0, 0, 10), total(0, 0, 20), total(0, 0, 30)) if one.usage is not None]
+    parent = told((0, 10), (0, 20), (0, 30))
     rows = (start(**FORK), total(1, 20, 10), said(2, 25, "old"), total(3, 40, 20), total(4, 60, 26))
     assert inherited(*rows, origin=parent) == ("match", [1, 2, 3])
     assert inherited(*rows) == ("none", [])
@@ -130,9 +158,43 @@ def test_totals_that_repeat_the_parents_are_copies() -> None:
 
 def test_one_total_that_equals_the_parents_may_be_chance() -> None:
     """A thread that gets the same first answer as its parent after a pause was answered itself."""
-    parent = [one.usage for one in (total(0, 0, 10), total(0, 0, 30)) if one.usage is not None]
+    parent = told((0, 10), (0, 30))
     assert inherited(start(**CHILD), total(1, 9, 10), total(2, 20, 17), origin=parent)[1] == []
     assert inherited(start(**CHILD), total(1, 0.5, 10), total(2, 20, 17), origin=parent) == ("match", [1])
+
+
+def test_what_the_parent_told_after_a_thread_began_is_no_history_of_it() -> None:
+    """Both may reach the same total, the parent later."""
+    rows = (start(100, **FORK), total(1, 100.01, 10), total(2, 100.02, 20), total(3, 108, 35))
+    assert inherited(*rows, origin=told((1, 10), (2, 20), (300, 35))) == ("match", [1, 2])
+    assert inherited(*rows, origin=told((1, 10), (2, 20), (99, 35))) == ("match", [1, 2])
+    copied = (start(0, thread="b"), start(60, offset=1, thread="origin"), total(2, 60.1, 10), total(3, 70, 30))
+    assert inherited(*copied, origin=told((5, 10), (65, 30))) == ("match", [1, 2])
+
+
+def test_a_spawned_thread_that_begins_as_its_parent_did_was_answered_itself() -> None:
+    """However many totals agree by chance, with pauses between them; a copied first row, or a burst, is no chance."""
+    parent, own = told((1, 10), (2, 20), (3, 30)), [total(2, 55, 10), total(3, 60, 20), total(4, 65, 30)]
+    assert inherited(start(50, **CHILD), *own, origin=parent) == ("none", [])
+    head = start(50.01, offset=1, thread="origin")
+    assert inherited(start(50, **CHILD), head, *own, origin=parent) == ("match", [1, 2, 3, 4])
+    burst = [total(1, 50.4, 10), total(2, 50.8, 20)]
+    assert inherited(start(50, **CHILD), *burst, total(3, 60, 37), origin=parent) == ("match", [1, 2])
+    long = told((1, 10), (2, 20), (3, 30), (4, 40))
+    assert inherited(start(50, **CHILD), *burst, total(3, 55, 30), total(4, 60, 40), origin=long)[1] == [1, 2, 3, 4]
+    assert inherited(start(50, **CHILD), *burst, total(3, 55, 30), total(4, 60, 47), origin=long)[1] == [1, 2]
+
+
+def test_a_burst_takes_a_copy_no_further_than_to_a_total_that_the_parent_never_told() -> None:
+    """A quick model goes on at once; the parent's own totals may stand there twice."""
+    rows = (start(50, **CHILD), start(50.01, offset=1, thread="origin"), total(2, 50.02, 10), total(3, 50.03, 20))
+    again, own = total(4, 50.04, 20), total(5, 50.5, 27)
+    parent = told((1, 10), (2, 20))
+    assert inherited(*rows, again, own, origin=parent) == ("match", [1, 2, 3, 4])
+    assert inherited(*rows, again, own) == ("burst", [1, 2, 3, 4, 5])
+    rest = said(4, 50.04, "the parent's last words")
+    fork = (start(50, **FORK), *rows[1:])
+    assert inherited(*fork, rest, total(5, 60, 27), origin=parent) == ("match", [1, 2, 3, 4])
 
 
 def test_what_was_inherited_costs_nothing_here_and_is_told_beside() -> None:
