@@ -11,6 +11,7 @@ from typing import ClassVar
 __all__ = [
     "AlreadyThere",
     "Ambiguous",
+    "Busy",
     "Damaged",
     "ForensicError",
     "Mismatch",
@@ -83,6 +84,10 @@ class NotInArchive(Unusable):
 
 class Ambiguous(Unusable):
     """{name!r} could be any of {count}: {known}; give more of the id"""
+
+
+class Busy(Unusable):
+    """another recorder is running ({path} is locked): it records already; one is enough"""
 
 
 class AlreadyThere(Unusable):

@@ -17,7 +17,7 @@ from forensic.jsonio import canonical
 from forensic.model import Finding, Manifest
 from forensic.recording import judge, open_recording
 
-__all__ = ["Captured", "capture"]
+__all__ = ["Captured", "capture", "seal_live"]
 
 
 class Captured(Struct, frozen=True, kw_only=True, omit_defaults=False):
@@ -69,6 +69,11 @@ def _capture(found: Found, archive: Archive, *, verdict: bool) -> Captured:
             return captured
 
 
+def seal_live(found: Found, archive: Archive, *, verdict: bool = True) -> Captured:
+    """Seal a session that was recorded while it ran. Raises `WriteFailed`, and `ForensicError` when it cannot be."""
+    return _capture(found, archive, verdict=verdict)
+
+
 def _latest(found: Found, archive: Archive) -> Bundle | None:
     return archive.newest(found.harness, found.session, lambda manifest: follows(found, manifest))
 
@@ -85,7 +90,7 @@ def _capture_after(
     if previous is not None:
         if _set_apart(archive, previous.path, previous.content_id, apart):
             return None
-        if unchanged(found, previous.manifest):
+        if found.live is None and unchanged(found, previous.manifest):
             return _captured(previous.path, previous.content_id, previous.manifest, "unchanged", findings)
     with archive.workspace() as directory:
         manifest = record(found, directory, previous, report=findings.append)

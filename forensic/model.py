@@ -155,7 +155,10 @@ class Generation(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Source(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One transcript or side file. `member` names its bytes in the bundle, one name a generation."""
+    """One transcript or side file. `members` name its bytes in the bundle, one a generation.
+
+    `reason` says why there are none, where that is known.
+    """
 
     stream: str
     role: Role
@@ -170,6 +173,7 @@ class Source(Struct, frozen=True, kw_only=True, omit_defaults=True):
     unread: Unread | None = None
     partial: bool = False
     gap: bool = False
+    reason: str = ""
 
 
 class Gap(Struct, frozen=True, kw_only=True):

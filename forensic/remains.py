@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from forensic.model import Gap, Generation, GenerationEvidence, Payload, Ref, Row
 from forensic.ustar import Defect
-from forensic.wrapping import NotWrapped, unwrap_payload, unwrap_row
+from forensic.wrapping import NotWrapped, PayloadSum, unwrap_payload, unwrap_row
 
 __all__ = ["PayloadsLeft", "RowsLeft", "by_number", "by_offset", "merged", "payloads_of", "rows_of", "sound"]
 
@@ -72,22 +72,20 @@ class PayloadsLeft:
 
     def __init__(self) -> None:
         """Nothing yet."""
-        self._digest = hashlib.sha256()
-        self._latest = self._bytes = self._rows = 0
+        self._sum = PayloadSum()
+        self._latest = 0
 
     def take(self, payload: Payload) -> bool:
         """Whether the payload can stand after those before it."""
         if payload.ref != Ref("hooks", 1, payload.n) or payload.n <= self._latest:
             return False
         self._latest = payload.n
-        self._digest.update(b"%d:%b," % (len(payload.raw), payload.raw))
-        self._bytes += len(payload.raw)
-        self._rows += 1
+        self._sum.add(payload.raw)
         return True
 
     def evidence(self) -> tuple[GenerationEvidence, ...]:
         """What identifies them."""
-        return (GenerationEvidence(self._bytes, self._rows, self._digest.hexdigest()),) if self._rows else ()
+        return self._sum.evidence()
 
 
 def rows_of(lines: Iterable[bytes]) -> Iterator[tuple[bytes, Row]]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import base64
 import functools
+import hashlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final, Protocol
 
 import msgspec
@@ -16,14 +18,16 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from forensic.jsonio import MAX_DEPTH, deeper_than
-from forensic.model import Payload, Ref, Row
+from forensic.model import GenerationEvidence, Payload, Ref, Row
 
 __all__ = [
     "LINE_LIMIT",
     "LineReader",
     "NotWrapped",
     "PayloadReader",
+    "PayloadSum",
     "RowReader",
+    "read_payloads",
     "unwrap_payload",
     "unwrap_row",
     "wrap_payload",
@@ -330,3 +334,30 @@ class PayloadReader(LineReader):
             raise NotWrapped(f"{size} bytes where the hook read {payload.size}")
         self._latest = payload.n
         return payload
+
+
+class PayloadSum:
+    """The contents of payloads, added up as evidence counts them (docs/bundle.md section 6)."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._bytes = 0
+        self._count = 0
+        self._digest = hashlib.sha256()
+
+    def add(self, raw: bytes) -> None:
+        """Add the content of one."""
+        self._bytes += len(raw)
+        self._count += 1
+        self._digest.update(b"%d:%b," % (len(raw), raw))
+
+    def evidence(self) -> tuple[GenerationEvidence, ...]:
+        """What they amount to; nothing where there are none."""
+        return (GenerationEvidence(self._bytes, self._count, self._digest.hexdigest()),) if self._count else ()
+
+
+def read_payloads(path: Path) -> Iterator[Payload]:
+    """The wrapped payloads of a file, one at a time. Raises `NotWrapped`, `OSError`."""
+    with path.open("rb") as stream:
+        for line in stream:
+            yield unwrap_payload(line)

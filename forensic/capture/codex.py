@@ -89,7 +89,7 @@ def _threads(copies: Sequence[Candidate]) -> Iterator[_Thread]:
     kept: list[tuple[_Copy, _Thread]] = []
     for copy in sorted(map(_weighed, copies), key=_preference):
         for longer, thread in kept:
-            if prefix_sha256(longer.file.path, copy.size, unpack=True) == copy.sha256:
+            if prefix_sha256(longer.file.rows, copy.size, unpack=True) == copy.sha256:
                 thread.left_out.append(_left_out(copy, longer))
                 break
         else:
@@ -98,7 +98,7 @@ def _threads(copies: Sequence[Candidate]) -> Iterator[_Thread]:
 
 
 def _weighed(file: Candidate) -> _Copy:
-    with Tail(file.path, unpack=True) as tail:
+    with Tail(file.rows, unpack=True) as tail:
         for _ in tail.chunks():
             pass
         return _Copy(file, tail.read, tail.sha256, tail.damage is not None)
@@ -116,7 +116,7 @@ def _left_out(copy: _Copy, kept: _Copy) -> Finding:
 
 
 def _thread(file: Candidate) -> _Thread:
-    named = naming_row(file.path, HARNESSES[HARNESS]) if file.sniffed.session is not None else None
+    named = naming_row(file.rows, HARNESSES[HARNESS]) if file.sniffed.session is not None else None
     if named is None:
         return _Thread(file, file.sniffed.session or shown(Path(stem(file.path).name)))
     session, keys = named

@@ -25,7 +25,7 @@ from forensic.errors import ForensicError, NoSession, NoSuchPath, NotReadable, N
 from forensic.harness import HARNESSES, UNKNOWN
 from forensic.model import Finding, Role
 
-__all__ = ["Found", "Piece", "find"]
+__all__ = ["Found", "Piece", "assemble", "find"]
 
 _NOT_TRANSCRIPTS: Final = frozenset({"history.jsonl", "session_index.jsonl", "sessions-index.jsonl"})
 """Lists that harnesses keep beside their transcripts."""
@@ -139,13 +139,7 @@ class _Search:
         """Put the files together."""
         self._look()
         candidates = sorted(self._files.values(), key=lambda file: file.path)
-        found: list[Found] = []
-        taken: set[Path] = set()
-        for layout in (claude, codex, copilot, cursor):
-            if self._harness in (None, layout.HARNESS):
-                sessions, accounted = layout.assemble(candidates, self._report)
-                found += sessions
-                taken |= accounted
+        found, taken = assemble(candidates, self._harness, self._report)
         found.extend(_alone(file) for file in candidates if file.path not in taken and self._counts(file))
         return sorted(_told_apart(found), key=lambda session: session.place)
 
@@ -159,6 +153,18 @@ class _Search:
         if file.sniffed.rows != "objects":
             return False
         return file.sniffed.harness != UNKNOWN.name or not _is_listing(file.path)
+
+
+def assemble(candidates: Sequence[Candidate], harness: str | None, report: Report) -> tuple[list[Found], set[Path]]:
+    """The sessions that files amount to, of one harness or of all, and the paths of the files that they account for."""
+    found: list[Found] = []
+    taken: set[Path] = set()
+    for layout in (claude, codex, copilot, cursor):
+        if harness in (None, layout.HARNESS):
+            sessions, accounted = layout.assemble(candidates, report)
+            found += sessions
+            taken |= accounted
+    return found, taken
 
 
 def _is_listing(path: Path) -> bool:

@@ -6,6 +6,7 @@ is carried over, and what was rewritten stands beside its earlier form as an ear
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import shutil
 import sys
@@ -20,7 +21,7 @@ from forensic import __version__, private
 from forensic.bundle import Bundle
 from forensic.capture.carry import carry
 from forensic.capture.context import repository
-from forensic.capture.found import Found, Piece
+from forensic.capture.found import Drain, Found, Piece
 from forensic.capture.keys import Keys
 from forensic.capture.plan import Plan, follows, make_plan, unchanged
 from forensic.capture.tail import Tail
@@ -36,14 +37,16 @@ from forensic.model import (
     Finding,
     Gap,
     Generation,
+    GenerationEvidence,
     Ground,
     Manifest,
+    Payload,
     Ref,
     Role,
     Source,
     Unread,
 )
-from forensic.wrapping import wrap_row
+from forensic.wrapping import PayloadSum, read_payloads, wrap_payload, wrap_row
 
 __all__ = ["Clock", "follows", "record", "unchanged"]
 
@@ -74,6 +77,8 @@ def record(  # noqa: PLR0913 -- what to record, where to, and three things that 
     cannot be read. `started` is when the capture began, by default the moment of the call. Raises `NoSuchPath` and
     `NotReadable` when nothing of the session can be read any more, `WriteFailed` when the directory cannot be written.
     """
+    if started is None and found.live is not None:
+        started = (_EPOCH + timedelta(microseconds=found.live.wall // 1000)).astimezone()
     started = started or now()
     if previous is not None and not follows(found, previous.manifest):
         previous = None
@@ -108,6 +113,9 @@ class _Recorder:
         self._report = report
         self._keys = Keys(HARNESSES[found.harness], self._before.producer_versions if self._before else ())
         self._gaps: list[Gap] = []
+        self._numbers: list[int] = []
+        """The number that each payload which was recorded live has in the end."""
+        self._drained: dict[tuple[str, int], tuple[Drain, ...]] = {}
 
     def run(self, now: Clock) -> Manifest:
         """Write everything; the manifest comes last."""
@@ -117,10 +125,11 @@ class _Recorder:
                 private.folder(folder)
             private.create(self._directory / "payloads.jsonl").close()
             self._carry(plans)
+            payloads = self._payloads()
             sources = tuple(map(self._source, plans))
             self._write("bindings.jsonl", self._bindings(sources))
             self._write("context.jsonl", self._context())
-            manifest = self._manifest(sources, now)
+            manifest = self._manifest(sources, payloads, now)
             self._write("manifest.json", [manifest])
         except OSError as error:
             raise WriteFailed(path=self._directory, detail=error.strerror or type(error).__name__) from None
@@ -135,6 +144,28 @@ class _Recorder:
             }
             carry(self._previous, self._directory, wanted)
 
+    def _payloads(self) -> tuple[GenerationEvidence, ...]:
+        """Add the payloads that were recorded live to those that were carried over; all of them as evidence counts."""
+        live = self._found.live
+        if live is None:
+            return self._before.evidence.payloads if self._before is not None else ()
+        total = PayloadSum()
+        earlier: dict[bytes, int] = {}
+        path = self._directory / "payloads.jsonl"
+        for payload in read_payloads(path):
+            total.add(payload.raw)
+            earlier[_envelope(payload)] = payload.n
+        latest = max(earlier.values(), default=0)
+        with path.open("ab") as out:
+            for payload in read_payloads(live.payloads):
+                number = earlier.get(_envelope(payload))
+                if number is None:
+                    number = latest = latest + 1
+                    total.add(payload.raw)
+                    out.write(wrap_payload(replace(payload, n=number, ref=Ref("hooks", 1, number))))
+                self._numbers.append(number)
+        return total.evidence()
+
     def _source(self, plan: Plan) -> Source:
         before = plan.before
         generations = before.generations[: plan.kept]
@@ -146,7 +177,10 @@ class _Recorder:
         if plan.piece is not None:
             if generations and plan.kept == len(before.generations):
                 generations = (*generations[:-1], replace(generations[-1], ended_by="rewritten"))
-            return self._read(plan, plan.piece, generations)
+            read = self._copied if plan.piece.lives else self._read
+            return read(plan, plan.piece, generations)
+        if self._found.live is not None and before.state in (CaptureState.REFUSED, CaptureState.MISSED):
+            return replace(before, stream=plan.stream, members=plan.members)
         there = Path(before.path).exists()
         state = CaptureState.MISSED if not generations else before.state if there else CaptureState.LOST
         return replace(before, stream=plan.stream, state=state, generations=generations, members=plan.members)
@@ -186,6 +220,43 @@ class _Recorder:
             gap=tail.missing > 0,
         )
 
+    def _copied(self, plan: Plan, piece: Piece, generations: tuple[Generation, ...]) -> Source:
+        """A file that was followed: its generations are read from their copies, which nobody else writes."""
+        copy = _copy_bytes if piece.role is Role.SIDE else self._wrap_rows
+        last: bytes = b""
+        unread: Unread | None = None
+        for number, life in enumerate(piece.lives, start=len(generations) + 1):
+            target = self._directory / plan.members[number - 1]
+            with Tail(life.copy) as tail, private.create(target) as out:
+                last = copy(tail, out, plan.stream, number)
+            generation = Generation(
+                bytes=tail.read,
+                rows=tail.rows,
+                sha256=tail.sha256,
+                dev=life.dev,
+                ino=life.ino,
+                mtime_ns=life.mtime_ns,
+                ended_by=life.ended_by,
+            )
+            generations = (*generations, generation)
+            unread = None if tail.unread is None else Unread(*tail.unread)
+            mine = (drain for drain in piece.drains if drain.generation == number - plan.kept)
+            self._drained[plan.stream, number] = tuple(mine)
+        return Source(
+            stream=plan.stream,
+            role=piece.role,
+            native_id=piece.native_id,
+            path=shown(piece.path),
+            parent=piece.parent,
+            found_by=piece.found_by,
+            state=piece.state,
+            generations=generations,
+            members=plan.members,
+            unread=unread,
+            partial=unread is not None and not _is_whole(last),
+            reason=piece.reason,
+        )
+
     def _trouble(self, tail: Tail, changed: str | None) -> str:
         """Say why bytes of a file are missing, if they are; the reason for their gap."""
         if changed is not None:
@@ -218,7 +289,7 @@ class _Recorder:
         return raw
 
     def _bindings(self, sources: tuple[Source, ...]) -> Iterator[Binding]:
-        """Earlier bindings, then one for all rows of each generation that were not bound before."""
+        """Earlier bindings, then those of each drain, then one for all rows of a generation that none of them bound."""
         bound: dict[tuple[str, int], int] = {}
         for binding in self._previous.bindings() if self._previous is not None else ():
             key = (binding.stream, binding.generation)
@@ -227,9 +298,27 @@ class _Recorder:
         wall = (self._started - _EPOCH) // timedelta(microseconds=1) * 1000
         for source in sources:
             for number, generation in enumerate(source.generations, start=1):
-                rows = (bound.get((source.stream, number), 0), generation.rows)
-                if rows[0] < rows[1]:
-                    yield Binding(stream=source.stream, generation=number, rows=rows, ground=Ground.NAMED, wall=wall)
+                first = bound.get((source.stream, number), 0)
+                drains = self._drained.get((source.stream, number), ())
+                for drain in drains:
+                    # a row without an end is the last one, and no line feed counted it
+                    end = generation.rows if drain is drains[-1] else drain.rows[1]
+                    rows = (max(first, drain.rows[0]), end)
+                    if rows[0] < rows[1]:
+                        first = end
+                        yield Binding(
+                            stream=source.stream,
+                            generation=number,
+                            rows=rows,
+                            after=self._numbers[drain.after - 1] if 0 < drain.after <= len(self._numbers) else None,
+                            ground=drain.ground,
+                            wall=drain.wall,
+                            mono=drain.mono,
+                        )
+                if first < generation.rows:
+                    rows = (first, generation.rows)
+                    ground = Ground.NAMED if self._found.live is None else Ground.BOUNDARY
+                    yield Binding(stream=source.stream, generation=number, rows=rows, ground=ground, wall=wall)
 
     def _context(self) -> Iterator[dict[str, Any]]:
         """What was known of working folders before, then what is known now and differs from it."""
@@ -237,14 +326,19 @@ class _Recorder:
         for facts in self._previous.context() if self._previous is not None else ():
             known[facts.get("cwd", "")] = facts
             yield facts
-        for folder in self._keys.folders:
+        live = self._found.live.context if self._found.live is not None else ()
+        for facts in live:
+            if facts != known.get(facts["cwd"]):
+                known[facts["cwd"]] = facts
+                yield facts
+        for folder in dict.fromkeys((*self._keys.folders, *(facts["cwd"] for facts in live))):
             found = repository(folder)
             if found is not None and found != known.get(folder):
                 yield found
 
-    def _manifest(self, sources: tuple[Source, ...], now: Clock) -> Manifest:
+    def _manifest(self, sources: tuple[Source, ...], payloads: tuple[GenerationEvidence, ...], now: Clock) -> Manifest:
         before = self._before
-        evidence = evidence_of(sources, before.evidence.payloads if before is not None else ())
+        evidence = evidence_of(sources, payloads)
         earlier = self._previous.content_id if self._previous is not None else None
         return Manifest(
             format=FORMAT,
@@ -267,6 +361,11 @@ class _Recorder:
 def _copy_bytes(tail: Tail, out: BinaryIO, stream: str, generation: int) -> bytes:  # noqa: ARG001 -- as _wrap_rows
     out.writelines(tail.chunks())
     return b""
+
+
+def _envelope(payload: Payload) -> bytes:
+    """What makes a payload the same one, whatever its number."""
+    return hashlib.sha256(wrap_payload(replace(payload, n=0, ref=Ref("hooks", 1, 0)))).digest()
 
 
 def _is_whole(row: bytes) -> bool:

@@ -12,7 +12,7 @@ from forensic.capture.found import Found, Piece
 from forensic.capture.tail import Tail, prefix_sha256
 from forensic.capture.walk import Report, shown
 from forensic.errors import ForensicError, NotReadable
-from forensic.model import CaptureState, Finding, Manifest, Role, Source
+from forensic.model import Finding, Manifest, Role, Source
 from forensic.wrapping import LINE_LIMIT
 
 __all__ = ["Plan", "follows", "make_plan", "unchanged"]
@@ -32,9 +32,13 @@ def follows(found: Found, manifest: Manifest) -> bool:
         # not the evidence itself, or not all of it: nothing may be built upon it
         return False
     main = found.main
+    if main is None and found.live is not None:
+        # its hooks alone say which session it is
+        return True
     before = next((source for source in manifest.sources if source.role is Role.MAIN), None)
     if main is not None and before is not None:
-        return shown(main.path) == before.path or _begins_with(main.path, before)
+        path = main.lives[-1].copy if main.lives else main.path
+        return shown(main.path) == before.path or _begins_with(path, before)
     if before is not None and Path(before.path).exists():
         return False
     here = {shown(piece.path) for piece in found.pieces}
@@ -88,6 +92,8 @@ class Plan(Struct):
     @property
     def generations(self) -> int:
         """How many it will have."""
+        if self.piece is not None and self.piece.lives:
+            return self.kept + len(self.piece.lives)
         return self.kept + (self.piece is not None)
 
 
@@ -101,13 +107,17 @@ def make_plan(found: Found, before: Manifest | None, report: Report) -> list[Pla
     plans: list[Plan] = []
     for piece in found.pieces:
         source = recorded.pop(_key(piece), None) or _unrecorded(piece)
+        if found.live is not None and not piece.lives:
+            # what was followed is read from its copies alone, and of this there is none
+            plans.append(Plan(None, source, len(source.generations)))
+            continue
         try:
             plans.append(Plan(piece, source, _kept(piece, source)))
         except ForensicError as error:
             report(Finding(kind="unreadable-file", note=str(error), problem=True))
             plans.append(Plan(None, source, len(source.generations)))
     plans.extend(Plan(None, source, len(source.generations)) for source in recorded.values())
-    if not any(plan.generations for plan in plans):
+    if found.live is None and not any(plan.generations for plan in plans):
         raise NotReadable(path=shown(found.place), detail="nothing of this session can be read")
     return _numbered(plans)
 
@@ -120,7 +130,8 @@ def _unrecorded(piece: Piece) -> Source:
         path=shown(piece.path),
         parent=piece.parent,
         found_by=piece.found_by,
-        state=CaptureState.NAMED,
+        state=piece.state,
+        reason=piece.reason,
     )
 
 
@@ -131,7 +142,8 @@ def _key(source: Piece | Source) -> tuple[Role, str]:
 
 def _kept(piece: Piece, before: Source) -> int:
     """How many recorded generations the file on disk does not hold. Raises when it cannot be opened."""
-    with Tail(piece.path) as tail:
+    path = piece.lives[0].copy if piece.lives else piece.path
+    with Tail(path) as tail:
         size = tail.size
     if piece.role is Role.SIDE and size > LINE_LIMIT:
         raise NotReadable(path=shown(piece.path), detail="more than 1 GiB in one piece, which no bundle holds")
@@ -140,7 +152,7 @@ def _kept(piece: Piece, before: Source) -> int:
     last = before.generations[-1]
     grown = size > last.bytes
     side = piece.role is Role.SIDE
-    begins = prefix_sha256(piece.path, last.bytes, unpack=not side) == last.sha256
+    begins = prefix_sha256(path, last.bytes, unpack=not side) == last.sha256
     return len(before.generations) - (begins and not (side and grown))
 
 

@@ -1,0 +1,505 @@
+"""One session while it runs: its payloads, the files it writes, and a journal from which it can be taken up again."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from forensic import private
+from forensic.capture.context import repository
+from forensic.capture.discover import assemble
+from forensic.capture.follow import Begun, Ended, Follower, Grown, Step, Versions, write_all
+from forensic.capture.found import Candidate, Drain, Found, Life, Live, Piece
+from forensic.capture.guard import Gone, Refused, Roots, open_guarded, open_pin, usable
+from forensic.capture.journal import Context, File, Head, Journal, Refusal, Taken, sync_folder
+from forensic.capture.payloads import Facts
+from forensic.capture.sniff import Sniffed, sniff
+from forensic.capture.spool import Spool
+from forensic.errors import ForensicError
+from forensic.harness import HARNESSES
+from forensic.model import CaptureState, Finding, Ground, Payload, Ref, Role
+from forensic.wrapping import wrap_payload
+
+__all__ = ["LiveSession", "folder_of"]
+
+_REFUSALS: Final = 64
+"""So many refused paths are told of one session."""
+_SHOWN: Final = 1000
+_FOLDERS: Final = 16
+_LOOK: Final = 0.25
+"""Seconds from one look for new files of a session to the next, but where something ends."""
+_LATE_NS: Final = 5_000_000_000
+"""Rows that were written longer before they were read were not read as the file grew."""
+_ODD: Final = re.compile(r"[^A-Za-z0-9._-]")
+_PAYLOADS: Final = (
+    os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+)  # fmt: skip
+
+
+def folder_of(live: Path, harness: str, session: str) -> Path:
+    """Where a session is recorded: no id of a harness is ever a part of a path."""
+    return live / hashlib.sha256(f"{harness}\0{session}".encode("utf-8", "replace")).hexdigest()[:32]
+
+
+class _Known(Struct):
+    """A file of the session, and what its first rows say."""
+
+    line: File
+    file: Follower | Versions
+    sniffed: Sniffed | None = None
+    looked: int = -1
+    drains: list[Drain] = []
+    first: Grown | None = None
+
+
+class LiveSession:
+    """A session that is being recorded. Times are those of the monotonic clock, in seconds, but where said."""
+
+    def __init__(self, folder: Path, roots: Roots, spool: Spool, head: Head | None = None) -> None:
+        """Begin one, or take one up that was left (without `head`). Raises `OSError`, `ValueError` for no session."""
+        self.folder = folder
+        self._roots = roots
+        self._spool = spool
+        private.folder(folder / "copies")
+        self._journal = Journal(folder / "journal")
+        self._payload_file = os.open(folder / "payloads.jsonl", _PAYLOADS, 0o600)
+        self._payload_bytes = 0
+        self._payloads_dirty = self._names_dirty = False
+        self._files: dict[str, _Known] = {}
+        self._refused: dict[str, str] = {}
+        self._context: list[dict[str, Any]] = []
+        self._looked = 0.0
+        self.names: set[str] = set()
+        self.payloads = 0
+        self.ended: float | None = None
+        self.changed = time.monotonic()
+        self.polled = 0.0
+        self.children: set[str] = set()
+        first = next(iter(self._journal.lines), head)
+        if not isinstance(first, Head):
+            self.close()
+            raise ValueError(f"{folder} holds no session")  # noqa: TRY004 -- no wrong type: an empty journal
+        self.head = first
+        if not self._journal.lines:
+            self._journal.add([first])
+            self._names_dirty = True
+        self._restore()
+        self.recorded_at = self.head.wall
+
+    @staticmethod
+    def head_of(folder: Path) -> Head | None:
+        """Whose session lies in a folder; None when none does that was ever kept. Raises `OSError`."""
+        if not folder.is_dir():
+            raise NotADirectoryError(folder)
+        if not (folder / "journal").exists():
+            return None
+        journal = Journal(folder / "journal")
+        journal.close()
+        first = next(iter(journal.lines), None)
+        return first if isinstance(first, Head) else None
+
+    @property
+    def harness(self) -> str:
+        """Whose session it is."""
+        return self.head.harness
+
+    @property
+    def session(self) -> str:
+        """Its native id."""
+        return self.head.session
+
+    @property
+    def rows(self) -> int:
+        """Rows read so far, of all files."""
+        return sum(life.rows for known in self._files.values() for life in known.file.lives)
+
+    @property
+    def refusals(self) -> Mapping[str, str]:
+        """Paths that were not read, and why."""
+        found = dict(self._refused)
+        for path, known in self._files.items():
+            if known.file.refused is not None:
+                found[path] = known.file.refused
+        return found
+
+    # --- taking up ---------------------------------------------------------------------------------------------------
+
+    def _restore(self) -> None:
+        steps: dict[int, list[Step]] = {}
+        known: dict[int, _Known] = {}
+        for line in self._journal.lines:
+            if isinstance(line, File):
+                known[line.number] = self._register(line)
+            elif isinstance(line, Begun | Grown | Ended):
+                steps.setdefault(line.file, []).append(line)
+            elif isinstance(line, Taken):
+                self.names.add(line.name)
+                self.payloads += 1
+                self._payload_bytes = line.bytes
+                self.ended = time.monotonic() if line.ends else None
+                if line.child:
+                    self.children.add(line.child)
+            elif isinstance(line, Refusal):
+                self._refused[line.path] = line.reason
+            elif isinstance(line, Context):
+                self._context.append(line.facts)
+        os.ftruncate(self._payload_file, self._payload_bytes)
+        for number, one in known.items():
+            self._revive(one, steps.get(number, []))
+
+    def _revive(self, known: _Known, steps: list[Step]) -> None:
+        """Copies as the journal says, and what was being read, still to be had by a pin, held open again."""
+        known.file.restore(steps)
+        for step in steps:
+            self._note(known, step)
+        file = known.file
+        if isinstance(file, Follower) and file.lives and not file.lives[-1].ended_by:
+            life = file.lives[-1]
+            try:
+                descriptor = open_pin(self._spool.pins, life.dev, life.ino)
+            except (Gone, Refused):
+                return
+            self._add(known, file.offer(descriptor), Ground.POLL)
+
+    # --- payloads ----------------------------------------------------------------------------------------------------
+
+    def take(self, name: str, payload: Payload, facts: Facts) -> None:
+        """Record a payload: before it whatever stands in its session's files by now. Raises `OSError`."""
+        if name in self.names:
+            return
+        for path in facts.paths:
+            self._reveal(path, payload)
+        self._expect()
+        self.look(now=facts.boundary)
+        self.drain(Ground.BOUNDARY if facts.boundary else Ground.PAYLOAD)
+        self._repository(facts.cwd)
+        self.payloads += 1
+        number = self.payloads
+        line = wrap_payload(replace(payload, ref=Ref("hooks", 1, number), n=number))
+        self._payloads_dirty = True
+        write_all(self._payload_file, line)
+        self._payload_bytes += len(line)
+        self.names.add(name)
+        if facts.child is not None:
+            self.children.add(facts.child)
+        self._journal.add(
+            [
+                Taken(
+                    name=name,
+                    bytes=self._payload_bytes,
+                    event=facts.event,
+                    ends=facts.ends,
+                    wall=payload.wall,
+                    child=facts.child or "",
+                )
+            ]
+        )
+        self.changed = time.monotonic()
+        self.ended = self.changed if facts.ends else None
+
+    def _reveal(self, path: str, payload: Payload) -> None:
+        """Follow a file that a payload names, also one that is only to be had by its pin any more."""
+        try:
+            real = usable(path, self._roots, HARNESSES[self.harness].hooks.endings)
+        except Refused as error:
+            self._refuse(path, str(error))
+            return
+        known = self._follow(str(real), "payload")
+        file = known.file
+        for saw in payload.saw:
+            if saw.ino and saw.size >= 0 and saw.path == path and isinstance(file, Follower):
+                self._pinned(known, file, saw.dev, saw.ino)
+
+    def _pinned(self, known: _Known, file: Follower, dev: int, ino: int) -> None:
+        """Take in a file that stood there when the hook ran and may have gone since."""
+        if file.knows(dev, ino):
+            return
+        try:
+            status = os.lstat(file.path)
+            if (status.st_dev, status.st_ino) == (dev, ino):
+                return
+        except (OSError, ValueError):
+            pass
+        try:
+            descriptor = open_pin(self._spool.pins, dev, ino)
+        except (Gone, Refused):
+            return
+        self._add(known, file.offer(descriptor), Ground.PAYLOAD)
+
+    def _refuse(self, path: str, reason: str) -> None:
+        told = path if len(path) <= _SHOWN else path[:_SHOWN] + "\u2026"
+        told = told.encode("utf-8", "replace").decode()
+        if told not in self._refused and len(self._refused) < _REFUSALS:
+            self._refused[told] = reason
+            self._journal.add([Refusal(told, reason)])
+
+    def _repository(self, cwd: str | None) -> None:
+        if cwd is None or len(self._context) >= _FOLDERS or any(facts.get("cwd") == cwd for facts in self._context):
+            return
+        facts = repository(cwd)
+        if facts is not None:
+            self._context.append(facts)
+            self._journal.add([Context(facts)])
+
+    # --- files -------------------------------------------------------------------------------------------------------
+
+    def _follow(self, path: str, found_by: str, *, side: bool = False, native_id: str = "") -> _Known:
+        known = self._files.get(path)
+        if known is None:
+            line = File(len(self._files) + 1, path, found_by, side, native_id)
+            self._journal.add([line])
+            known = self._register(line)
+        return known
+
+    def _register(self, line: File) -> _Known:
+        opener = partial(open_guarded, line.path, self._roots, self._spool.is_pinned)
+        make = Versions if line.side else Follower
+        known = _Known(line, make(line.number, line.path, self.folder / "copies", opener))
+        self._files[line.path] = known
+        return known
+
+    def _expect(self) -> None:
+        """Of a harness that does not always name its transcript, look where it would be."""
+        events = HARNESSES[self.harness].hooks.events
+        if not events or self._files:
+            return
+        for root in self._roots:
+            try:
+                # the name is that of the folder that was found, not what a payload says
+                found = [home / events for home in Path(root).iterdir() if home.name == self.session]
+            except OSError:
+                continue
+            for path in found:
+                if path.exists():
+                    self._follow(str(path), "session id")
+
+    def look(self, *, now: bool = False) -> None:
+        """Look for files that belong to the session and that no payload has named yet."""
+        moment = time.monotonic()
+        if not now and moment - self._looked < _LOOK:
+            return
+        self._looked = moment
+        self._expect()
+        found = self._assembled()
+        if found is None:
+            return
+        for piece in found.pieces:
+            try:
+                self._roots.split(str(piece.path))
+            except Refused:
+                continue
+            self._follow(str(piece.path), piece.found_by, side=piece.role is Role.SIDE, native_id=piece.native_id)
+
+    def drain(self, ground: Ground, *, whole: bool = False) -> bool:
+        """Copy what is new in all files; whether anything was. Raises `OSError` when it cannot be kept."""
+        any_new = False
+        for known in list(self._files.values()):
+            file = known.file
+            steps = file.drain(time.time_ns(), whole=whole) if isinstance(file, Versions) else file.drain(whole=whole)
+            self._add(known, steps, ground)
+            any_new |= bool(steps)
+        if any_new:
+            self.changed = time.monotonic()
+        return any_new
+
+    def _add(self, known: _Known, steps: Iterable[Step], ground: Ground) -> None:
+        for step in steps:
+            if isinstance(step, Grown):
+                step = replace(  # noqa: PLW2901 -- the same step, with its circumstances
+                    step, after=self.payloads, ground=ground, wall=time.time_ns(), mono=time.monotonic_ns()
+                )
+            self._names_dirty |= isinstance(step, Begun)
+            self._note(known, step)
+            self._journal.add([step])
+
+    def _note(self, known: _Known, step: Step) -> None:
+        if not isinstance(step, Grown):
+            return
+        known.first = known.first or step
+        before = known.drains[-1].rows[1] if known.drains and known.drains[-1].generation == step.generation else 0
+        if step.rows > before:
+            known.drains.append(
+                Drain(
+                    generation=step.generation,
+                    rows=(before, step.rows),
+                    after=step.after or 0,
+                    ground=Ground(step.ground),
+                    wall=step.wall,
+                    mono=step.mono,
+                )
+            )
+
+    # --- keeping -----------------------------------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        """Make everything so far last. Raises `OSError`; then this session must be left and taken up again."""
+        if not self._journal.pending:
+            return
+        if self._payloads_dirty:
+            os.fsync(self._payload_file)
+            self._payloads_dirty = False
+        for known in self._files.values():
+            known.file.sync()
+        if self._names_dirty:
+            for folder in (self.folder / "copies", self.folder, self.folder.parent):
+                sync_folder(folder)
+            self._names_dirty = False
+        self._journal.commit()
+
+    def close(self) -> None:
+        """Give all descriptors back; what was not committed is gone."""
+        for known in self._files.values():
+            known.file.close()
+        os.close(self._payload_file)
+        self._journal.close()
+
+    # --- handing on --------------------------------------------------------------------------------------------------
+
+    def settle(self) -> Found:
+        """Read everything to its end once more, keep it, and say what the session is. Raises `OSError`."""
+        self.look(now=True)
+        self.drain(Ground.BOUNDARY, whole=True)
+        self.look(now=True)
+        self.drain(Ground.BOUNDARY, whole=True)
+        self.commit()
+        return self.found()
+
+    def found(self) -> Found:
+        """The session as capture hands sessions on: every piece with its lives."""
+        assembled = self._assembled()
+        roles = {str(piece.path): piece for piece in assembled.pieces} if assembled is not None else {}
+        pieces = list(self._pieces(roles))
+        live = Live(payloads=self.folder / "payloads.jsonl", wall=self.head.wall, context=tuple(self._context))
+        return Found(
+            harness=self.harness,
+            session=self.session,
+            pieces=tuple(_told_apart(pieces)),
+            findings=assembled.findings if assembled is not None else (),
+            forked_from=assembled.forked_from if assembled is not None else None,
+            live=live,
+        )
+
+    def pins(self) -> list[tuple[int, int]]:
+        """Device and inode of everything that was read."""
+        return [(life.dev, life.ino) for known in self._files.values() for life in known.file.lives]
+
+    def _pieces(self, roles: Mapping[str, Piece]) -> Iterable[Piece]:
+        has_main = any(piece.role is Role.MAIN for piece in roles.values())
+        for path, known in self._files.items():
+            piece = roles.get(path)
+            if piece is None:
+                if known.line.side and not known.file.lives:
+                    continue
+                piece = self._guessed(known, main=not has_main)
+                has_main |= piece.role is Role.MAIN
+            lives = tuple(self._lives(known))
+            if not lives and piece.role is Role.SIDE:
+                continue
+            yield replace(
+                piece,
+                found_by=known.line.found_by,
+                lives=lives,
+                drains=tuple(known.drains),
+                state=self._state(known),
+                reason=known.file.refused or "",
+            )
+        for number, (path, reason) in enumerate(self._refused.items(), start=1):
+            yield Piece(
+                path=Path(path.replace("\0", "\ufffd")),
+                stream=f"refused-{number}",
+                role=Role.SIDE,
+                native_id=path,
+                found_by="payload",
+                state=CaptureState.REFUSED,
+                reason=reason,
+            )
+
+    def _guessed(self, known: _Known, *, main: bool) -> Piece:
+        """A file that no layout knows what to do with: the first is the main one, others are agents."""
+        path = Path(known.line.path)
+        if known.line.side:
+            return Piece(
+                path=path, stream="", role=Role.SIDE, native_id=known.line.native_id, found_by=known.line.found_by
+            )
+        stem = path.stem.removeprefix("agent-").encode("utf-8", "replace").decode()
+        if main and not path.stem.startswith("agent-"):
+            return Piece(path=path, stream="main", role=Role.MAIN, native_id=self.session, found_by="payload")
+        stream = "agent-" + _ODD.sub("_", stem)[:80]
+        return Piece(path=path, stream=stream, role=Role.SUBAGENT, native_id=stem, parent=None, found_by="payload")
+
+    def _state(self, known: _Known) -> CaptureState:
+        if not known.file.lives:
+            return CaptureState.MISSED if known.file.refused is None else CaptureState.REFUSED
+        first = known.first
+        late = first is not None and first.wall - first.mtime_ns > _LATE_NS
+        return CaptureState.BACKFILLED if late else CaptureState.LIVE
+
+    def _lives(self, known: _Known) -> Iterable[Life]:
+        file = known.file
+        for generation, life in enumerate(file.lives, start=1):
+            last = generation == len(file.lives)
+            gone = "deleted" if last and isinstance(file, Follower) and file.gone else ""
+            yield Life(
+                copy=file.copy_of(generation),
+                dev=life.dev,
+                ino=life.ino,
+                mtime_ns=life.mtime_ns,
+                ended_by=life.ended_by or gone,
+            )
+
+    def _assembled(self) -> Found | None:
+        """What the layout of the harness makes of the files that are followed."""
+        candidates = [file for known in self._files.values() if (file := self._candidate(known)) is not None]
+        notes: list[Finding] = []
+        found, _ = assemble(sorted(candidates, key=lambda file: file.path), self.harness, notes.append)
+        if not found:
+            return None
+        chosen = next((one for one in found if one.session == self.session), found[0])
+        others = [piece for one in found if one is not chosen for piece in one.pieces]
+        if not others:
+            return chosen
+        taken = {piece.path for piece in chosen.pieces}
+        threads = [
+            replace(piece, role=Role.THREAD, stream=f"thread-{_ODD.sub('_', piece.native_id)[:80]}")
+            if piece.role is Role.MAIN
+            else piece
+            for piece in others
+            if piece.path not in taken
+        ]
+        return replace(chosen, pieces=(*chosen.pieces, *threads))
+
+    def _candidate(self, known: _Known) -> Candidate | None:
+        file = known.file
+        if not isinstance(file, Follower) or not file.lives:
+            return None
+        copy, size = file.copy_of(len(file.lives)), file.lives[-1].bytes
+        # the first rows decide; a file that names its session at last is looked at once more
+        if known.sniffed is None or (known.sniffed.session is None and known.looked != size):
+            try:
+                known.sniffed, known.looked = sniff(copy, self.harness if size else None), size
+            except ForensicError:
+                return None
+        return Candidate(path=Path(file.path), root=None, sniffed=known.sniffed, copy=copy)
+
+
+def _told_apart(pieces: Iterable[Piece]) -> Iterable[Piece]:
+    """Give streams of the same name different ones, and only one main file."""
+    taken: set[str] = set()
+    for piece in pieces:
+        stream, number = piece.stream, 1
+        while stream and stream in taken:
+            number += 1
+            stream = f"{piece.stream}.{number}"
+        taken.add(stream)
+        role = Role.THREAD if piece.role is Role.MAIN and stream != "main" else piece.role
+        yield replace(piece, stream=stream, role=role)

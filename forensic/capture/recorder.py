@@ -1,0 +1,547 @@
+"""The recorder: one loop that takes payloads out of the spool, follows what they name, and has sessions sealed.
+
+It understands nothing. Whatever happens to it, at any moment, the next one goes on from what lies on disk: a payload
+leaves the spool when a journal holds it, and a journal goes when a sealed bundle holds all of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, Self
+
+import msgspec
+from msgspec import Struct, field
+
+from forensic import private
+from forensic.capture.found import Found
+from forensic.capture.guard import Roots
+from forensic.capture.journal import Head
+from forensic.capture.live import LiveSession, folder_of
+from forensic.capture.locks import Lock
+from forensic.capture.payloads import UNATTRIBUTED, Facts, facts_of
+from forensic.capture.spool import TEST_EVENT, Newer, Spool
+from forensic.errors import ForensicError, WriteFailed
+from forensic.harness import HARNESSES
+from forensic.model import Ground, Payload
+
+__all__ = ["Outcome", "Recorder", "Request", "Settings", "ask", "roots_of"]
+
+_BATCH: Final = 64
+"""Payloads that are made to last together."""
+_PROCESSES: Final = 4096
+_FIRST_RETRY: Final = 2.0
+_LAST_RETRY: Final = 120.0
+_SEALERS: Final = 2
+_ADOPT: Final = 5.0
+"""Seconds from one look for what dead hooks left to the next."""
+
+Key = tuple[str, str]
+"""Harness and session."""
+Sealer = Callable[[Found], bytes]
+"""Seals a session; what it has to say of it, for whoever asked. Raises `ForensicError`."""
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """Seconds: rows may come so long after a session's end (`grace`); without a sign of life it is taken for ended."""
+
+    grace: float = 2.0
+    idle: float = 3600.0
+    tick: float = 0.02
+    active: float = 5.0
+    """A session with news so lately is looked at with every tick, others more and more rarely."""
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What became of one session: what the sealer said, or why it could not be sealed."""
+
+    harness: str
+    session: str
+    sealed: bytes = b""
+    error: str = ""
+    exit_code: int = 0
+
+
+class Request(Struct, kw_only=True):
+    """Something asked of a recorder: seal these sessions (ids, or how they begin; none: all), or all that have ended.
+
+    `awaited` are the sessions that are not sealed yet, `outcomes` what became of the others; `unknown` fit no session.
+    """
+
+    seal: tuple[str, ...] | None = None
+    started: bool = False
+    awaited: set[Key] = field(default_factory=set)
+    outcomes: list[Outcome] = field(default_factory=list)
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is awaited any more."""
+        return self.started and not self.awaited
+
+
+class _Asked(Struct):
+    """A request as it lies in the spool."""
+
+    seal: tuple[str, ...] | None = None
+
+
+class _Answer(Struct, frozen=True):
+    outcomes: tuple[Outcome, ...]
+    unknown: tuple[str, ...]
+
+
+class _Sealing(Struct):
+    """A child that seals a session, and the pipe on which it will say what came of it."""
+
+    pid: int
+    pipe: int
+
+
+def roots_of(home: Path, environment: Mapping[str, str]) -> dict[str, Roots]:
+    """Where transcripts of each harness may be read: as usual, by its own variable, and as was baked at install."""
+    try:
+        baked = msgspec.json.decode((home / "hook" / "roots.json").read_bytes(), type=dict[str, list[str]])
+    except (OSError, msgspec.MsgspecError):
+        baked = {}
+    found = {}
+    for name, harness in HARNESSES.items():
+        variable, usual = harness.hooks.home
+        bases = [environment[variable]] if environment.get(variable) else []
+        if usual:
+            bases.append(str(Path.home() / usual))
+        folders = [str(Path(base, below)) for base in bases for below in harness.hooks.roots]
+        found[name] = Roots([*folders, *baked.get(name, [])])
+    return found
+
+
+class Recorder:
+    """One recorder; only one of a data folder runs at a time (`with` holds the lock)."""
+
+    def __init__(  # noqa: PLR0913 -- all but three are asked for by name
+        self,
+        home: Path,
+        roots: Mapping[str, Roots],
+        seal: Sealer,
+        *,
+        settings: Settings | None = None,
+        tell: Callable[[Outcome], None] = lambda _: None,
+        warn: Callable[[str], None] = lambda _: None,
+        fork: bool = hasattr(os, "fork"),
+    ) -> None:
+        """`tell` hears of sealed sessions, `warn` of trouble, once of each; without `fork` the loop seals itself."""
+        self.home = home
+        self.spool = Spool(home / "spool")
+        self.sessions: dict[Key, LiveSession] = {}
+        self._live = home / "live"
+        self._roots = roots
+        self._seal = seal
+        self._settings = settings or Settings()
+        self._tell = tell
+        self._warn = warn
+        self._fork = fork
+        self._lock = Lock(home / "spool" / "recorder.lock")
+        self._sealing: dict[Key, _Sealing] = {}
+        self._waiting: set[Key] = set()
+        """Sessions of which payloads wait in the spool until they are sealed, or can be recorded again."""
+        self._retry: dict[Key, tuple[float, float]] = {}
+        """When a session that met trouble is tried again, and how long the pause before that was."""
+        self._forced: set[Key] = set()
+        self._children: dict[Key, str] = {}
+        self._processes: dict[tuple[str, int], Key] = {}
+        self._requests: dict[str, Request] = {}
+        self._left: set[str] = set()
+        """Files of the spool that are left to a newer recorder."""
+        self._warned: set[str] = set()
+        self._adopted = 0.0
+        self._last = time.monotonic()
+        self.payloads = 0
+
+    # --- life --------------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        """Take the lock and go on from what lies on disk. Raises `Busy` when another runs, `WriteFailed`."""
+        private.folder(self._live)
+        self.spool.prepare()
+        self._lock.take()
+        for folder in sorted(self._live.iterdir()):
+            with contextlib.suppress(NotADirectoryError):
+                self._take_up(folder)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave everything as the next recorder can find it."""
+        for sealing in self._sealing.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(sealing.pid, signal.SIGTERM)
+            os.close(sealing.pipe)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(sealing.pid, 0)
+        for session in self.sessions.values():
+            session.close()
+        self._lock.release()
+
+    def _take_up(self, folder: Path) -> None:
+        try:
+            # the roots follow from whose session it is, which only its journal says
+            head = LiveSession.head_of(folder)
+            if head is None:
+                shutil.rmtree(folder)
+                return
+            key = (head.harness, head.session)
+            self._open(key, folder, None)
+        except OSError as error:
+            self._warn_once(f"{folder}: {error.strerror or error}; the session there is left as it is")
+
+    def _open(self, key: Key, folder: Path, head: Head | None) -> LiveSession:
+        session = LiveSession(folder, self._roots[key[0]], self.spool, head)
+        self.sessions[key] = session
+        self._children.update(((key[0], child), key[1]) for child in session.children)
+        return session
+
+    def running(self) -> bool:
+        """Whether some recorder of this data folder runs."""
+        return Lock(self.home / "spool" / "recorder.lock").held()
+
+    @property
+    def quiet(self) -> float:
+        """Seconds since anything happened; 0 while sessions are open or being sealed."""
+        if self.sessions or self._sealing or self._waiting:
+            self._last = time.monotonic()
+        return time.monotonic() - self._last
+
+    def run(self, until: Callable[[], bool]) -> None:
+        """Go round until `until` says so, which is asked after every round."""
+        while True:
+            busy = self.step()
+            if until():
+                return
+            if not busy:
+                time.sleep(self._settings.tick)
+
+    def finish(self, request: Request) -> Request:
+        """Go round until a request is served."""
+        self._requests[""] = request
+        self.run(lambda: request.done)
+        del self._requests[""]
+        return request
+
+    # --- one round ---------------------------------------------------------------------------------------------------
+
+    def step(self) -> bool:
+        """One round; whether there may be more to do at once."""
+        now = time.monotonic()
+        busy = self.spool.changed(now) and self._claim()
+        if now - self._adopted > _ADOPT:
+            self._adopted = now
+            for name in self.spool.adopt(time.time()):
+                self._warn_once(
+                    f"a payload was cut off when its hook died; what there is of it is spool/lost/{name[1:]}"
+                )
+        self._poll(now)
+        self._reap()
+        self._serve()
+        self._seal_due(now)
+        return busy
+
+    def _claim(self) -> bool:
+        """Take what is in the spool; whether anything was."""
+        self._waiting.clear()
+        taken: list[tuple[str, Key]] = []
+        any_taken = False
+        for name in self.spool.names():
+            key = None if name in self._left else self._claim_one(name)
+            if key is not None:
+                taken.append((name, key))
+            if len(taken) >= _BATCH:
+                any_taken |= self._keep(taken)
+        return self._keep(taken) or any_taken
+
+    def _claim_one(self, name: str) -> Key | None:
+        """Record one payload; None when it stays in the spool, or is gone from it."""
+        try:
+            spooled = self.spool.read(name)
+            if spooled is None:
+                self.spool.set_aside(name)
+                self._warn_once(f"{name} is no whole payload and was put into spool/lost")
+                return None
+        except Newer:
+            self._left.add(name)
+            self._warn_once("the spool holds payloads of a newer hook: please update forensic")
+            return None
+        except FileNotFoundError:
+            return None
+        except (OSError, WriteFailed) as error:
+            self._warn_once(f"cannot take payloads: {error}")
+            return None
+        if spooled.payload.argv[:1] == (TEST_EVENT,):
+            self.spool.remove(name)
+            return None
+        facts = facts_of(spooled.payload)
+        key = self._key(spooled.payload, facts)
+        if key in self._sealing or self._pauses(key):
+            self._waiting.add(key)
+            return None
+        try:
+            self._session(key, spooled.payload).take(name, spooled.payload, facts)
+        except (OSError, ForensicError) as error:
+            self._fail(key, error)
+            return None
+        if facts.child is not None:
+            self._children[key[0], facts.child] = key[1]
+        self.payloads += 1
+        return key
+
+    def _key(self, payload: Payload, facts: Facts) -> Key:
+        process = (payload.boot, payload.ppid)
+        if facts.session is None:
+            return self._processes.get(process, (facts.harness, UNATTRIBUTED))
+        session = facts.session
+        for _ in range(8):
+            above = self._children.get((facts.harness, session))
+            if above is None or above == session:
+                break
+            session = above
+        if len(self._processes) >= _PROCESSES:
+            self._processes.clear()
+        self._processes[process] = (facts.harness, session)
+        return facts.harness, session
+
+    def _session(self, key: Key, payload: Payload) -> LiveSession:
+        session = self.sessions.get(key)
+        if session is None:
+            head = Head(*key, wall=payload.wall or time.time_ns(), mono=payload.mono, boot=payload.boot)
+            session = self._open(key, folder_of(self._live, *key), head)
+        return session
+
+    def _keep(self, taken: list[tuple[str, Key]]) -> bool:
+        """Make what was taken last, and only then clear the spool of it."""
+        for key in dict.fromkeys(key for _, key in taken):
+            self._commit(key)
+        kept = [name for name, key in taken if key in self.sessions]
+        for name in kept:
+            self.spool.remove(name)
+        taken.clear()
+        return bool(kept)
+
+    def _commit(self, key: Key) -> None:
+        session = self.sessions.get(key)
+        if session is not None:
+            try:
+                session.commit()
+            except OSError as error:
+                self._fail(key, error)
+
+    def _poll(self, now: float) -> None:
+        for key, (at, _) in list(self._retry.items()):
+            if key not in self.sessions and now >= at:
+                self._try_again(key)
+        for key, session in list(self.sessions.items()):
+            if key in self._sealing or now - session.polled < self._pause(now - session.changed):
+                continue
+            session.polled = now
+            try:
+                session.look()
+                session.drain(Ground.POLL)
+                session.commit()
+            except (OSError, ForensicError) as error:
+                self._fail(key, error)
+
+    def _pause(self, quiet: float) -> float:
+        """Seconds between two looks at a session that was quiet so long."""
+        if quiet < self._settings.active:
+            return self._settings.tick
+        return 0.25 if quiet < 12 * self._settings.active else 1.0
+
+    # --- trouble -----------------------------------------------------------------------------------------------------
+
+    def _fail(self, key: Key, error: Exception) -> None:
+        """Leave a session that cannot be recorded now; what it has committed is taken up when it is tried again."""
+        session = self.sessions.pop(key, None)
+        if session is not None:
+            session.close()
+        self._postpone(key)
+        told = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        self._warn_once(
+            f"cannot record {key[0]} {key[1]}: {told}; its payloads stay in the spool, and it is tried again"
+        )
+
+    def _try_again(self, key: Key) -> None:
+        folder = folder_of(self._live, *key)
+        try:
+            if folder.exists():
+                self._open(key, folder, None)
+            else:
+                del self._retry[key]
+        except (OSError, ValueError, ForensicError) as error:
+            self._fail(key, error)
+        self.spool.recheck()
+
+    def _postpone(self, key: Key) -> None:
+        pause = min(_LAST_RETRY, self._retry.get(key, (0.0, _FIRST_RETRY / 2))[1] * 2)
+        self._retry[key] = (time.monotonic() + pause, pause)
+
+    def _pauses(self, key: Key) -> bool:
+        """Whether a session is left alone for now; one whose time has come is taken up again."""
+        retry = self._retry.get(key)
+        return key not in self.sessions and retry is not None and time.monotonic() < retry[0]
+
+    def _warn_once(self, message: str) -> None:
+        if message not in self._warned:
+            self._warned.add(message)
+            self._warn(message)
+
+    # --- sealing -----------------------------------------------------------------------------------------------------
+
+    def _seal_due(self, now: float) -> None:
+        for key, session in list(self.sessions.items()):
+            if key in self._sealing or len(self._sealing) >= _SEALERS:
+                continue
+            if now < self._retry.get(key, (0.0, 0.0))[0] and key not in self._forced:
+                continue
+            if key in self._forced or self._is_due(session, now):
+                self._begin_sealing(key, session)
+
+    def _is_due(self, session: LiveSession, now: float) -> bool:
+        quiet = now - session.changed
+        if session.ended is not None:
+            return quiet >= self._settings.grace
+        return quiet >= self._settings.idle
+
+    def _begin_sealing(self, key: Key, session: LiveSession) -> None:
+        self._forced.discard(key)
+        try:
+            found = session.settle()
+        except (OSError, ForensicError) as error:
+            self._fail(key, error)
+            self._end_sealing(key, Outcome(harness=key[0], session=key[1], error=str(error), exit_code=5))
+            return
+        if not self._fork:
+            self._end_sealing(key, self._sealed(key, found))
+            return
+        reader, writer = os.pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid == 0:
+            self._seal_in_child(key, found, writer)
+        os.close(writer)
+        os.set_blocking(reader, False)
+        self._sealing[key] = _Sealing(pid, reader)
+
+    def _seal_in_child(self, key: Key, found: Found, writer: int) -> None:
+        """A child's life; it ends here, whatever happens."""
+        code = 1
+        try:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+            outcome = self._sealed(key, found)
+            with os.fdopen(writer, "wb") as out:
+                out.write(msgspec.msgpack.encode(outcome))
+            code = 0
+        finally:
+            os._exit(code)
+
+    def _sealed(self, key: Key, found: Found) -> Outcome:
+        try:
+            return Outcome(harness=key[0], session=key[1], sealed=self._seal(found))
+        except ForensicError as error:
+            return Outcome(harness=key[0], session=key[1], error=str(error), exit_code=error.exit_code)
+        except Exception as error:  # noqa: BLE001 -- the evidence is kept, the recorder goes on
+            told = f"{type(error).__name__}: {error}"
+            return Outcome(harness=key[0], session=key[1], error=told, exit_code=70)
+
+    def _reap(self) -> None:
+        for key, sealing in list(self._sealing.items()):
+            ended, _ = os.waitpid(sealing.pid, os.WNOHANG)
+            if not ended:
+                continue
+            with os.fdopen(sealing.pipe, "rb") as pipe:
+                told = pipe.read() or b""
+            del self._sealing[key]
+            try:
+                outcome = msgspec.msgpack.decode(told, type=Outcome)
+            except msgspec.MsgspecError:
+                error = "the process that sealed it was ended"
+                outcome = Outcome(harness=key[0], session=key[1], error=error, exit_code=70)
+            self._end_sealing(key, outcome)
+
+    def _end_sealing(self, key: Key, outcome: Outcome) -> None:
+        self.spool.recheck()
+        if outcome.error:
+            self._postpone(key)
+            self._warn_once(f"cannot seal {key[0]} {key[1]}: {outcome.error}; it is kept, and tried again")
+        else:
+            self._tell(outcome)
+            self._drop(key)
+        for request in self._requests.values():
+            if key in request.awaited:
+                request.awaited.discard(key)
+                request.outcomes.append(outcome)
+
+    def _drop(self, key: Key) -> None:
+        """Let go of a session that a bundle holds; unless it went on meanwhile, and is not whole in there."""
+        session = self.sessions[key]
+        try:
+            if session.drain(Ground.POLL):
+                session.commit()
+                return
+        except OSError as error:
+            self._fail(key, error)
+            return
+        del self.sessions[key]
+        self._retry.pop(key, None)
+        held = {pin for other in self.sessions.values() for pin in other.pins()}
+        session.close()
+        # the journal first: without it, what is left of the folder is nothing
+        (session.folder / "journal").unlink(missing_ok=True)
+        shutil.rmtree(session.folder, ignore_errors=True)
+        if not self.spool.names():
+            for dev, ino in session.pins():
+                if (dev, ino) not in held:
+                    self.spool.unpin(dev, ino)
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        for name, asked in self.spool.requests():
+            if name not in self._requests:
+                try:
+                    self._requests[name] = Request(seal=msgspec.json.decode(asked, type=_Asked).seal)
+                except msgspec.MsgspecError:
+                    self._requests[name] = Request(seal=(), started=True)
+        for name, request in list(self._requests.items()):
+            if not request.started:
+                # what came before the request counts for it
+                self._claim()
+                self._start(request)
+            if name and request.done:
+                del self._requests[name]
+                self.spool.answer(name, msgspec.msgpack.encode(_Answer(tuple(request.outcomes), request.unknown)))
+
+    def _start(self, request: Request) -> None:
+        request.started = True
+        if request.seal is None:
+            request.awaited |= {key for key, session in self.sessions.items() if session.ended is not None}
+            request.awaited |= self._sealing.keys()
+            return
+        wanted = {name: [key for key in self.sessions if key[1].startswith(name)] for name in request.seal or ("",)}
+        request.unknown = tuple(name for name, keys in wanted.items() if name and not keys)
+        for keys in wanted.values():
+            request.awaited.update(keys)
+        self._forced |= request.awaited - self._sealing.keys()
+
+
+def ask(spool: Spool, request: Request, alive: Callable[[], bool], *, patience: float) -> Request | None:
+    """Have the recorder that runs serve a request; None when there is none any more."""
+    answer = spool.ask(msgspec.json.encode(_Asked(request.seal)), alive, patience=patience)
+    if answer is None:
+        return None
+    told = msgspec.msgpack.decode(answer, type=_Answer)
+    return Request(seal=request.seal, started=True, outcomes=list(told.outcomes), unknown=told.unknown)

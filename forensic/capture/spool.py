@@ -1,0 +1,253 @@
+"""The spool: payload files that hooks leave, one each, and what a recorder does with them (docs/spool.md).
+
+Nothing in a payload decides a name here, and a file goes only when what it held was recorded elsewhere to last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec import Struct, field
+
+from forensic import private
+from forensic.model import Payload, Ref, Saw
+
+__all__ = ["TEST_EVENT", "Newer", "Spool", "Spooled"]
+
+TEST_EVENT: Final = "ForensicDoctor"
+"""The event of a payload by which a doctor tries a hook; it is evidence of nothing."""
+
+_NAME: Final = re.compile(r"([0-9a-f]{32})-([0-9]{20})-([0-9]+)-[0-9]+-[0-9a-f]{8}\.hook")
+_TEMPORARY: Final = re.compile(r"\.tmp-([0-9]+)-([0-9a-f]{8})")
+_REQUEST: Final = re.compile(r"[0-9a-f]{16}\.request")
+_STALE: Final = 60.0
+"""Seconds after which the process that has the number of a temporary file's is taken for another."""
+
+
+class Newer(Exception):
+    """The payload file was written by a newer hook."""
+
+
+class _Saw(Struct, array_like=True, frozen=True):
+    path: str
+    dev: int
+    ino: int
+    size: int
+
+
+class _Head(Struct, frozen=True):
+    """The first line of a payload file."""
+
+    v: int
+    harness: str
+    stored: int
+    argv: tuple[str, ...] = ()
+    boot: str = ""
+    mono: int = 0
+    wall: int = 0
+    pid: int = 0
+    ppid: int = 0
+    parent_exe: str = ""
+    cwd: str = ""
+    env: tuple[str, ...] = ()
+    kept: dict[str, str] = {}
+    saw: tuple[_Saw, ...] = ()
+    size: int = field(default=0, name="bytes")
+    cut: bool = False
+
+
+_FLAGS: Final = (
+    os.O_RDONLY
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+_head = msgspec.json.Decoder(_Head).decode
+
+
+class Spooled(NamedTuple):
+    """A payload file and what is in it; the payload has no number yet."""
+
+    name: str
+    payload: Payload
+
+
+class Spool:
+    """The spool folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Nothing is made before it is needed."""
+        self.folder = folder
+        self.pins = folder / "pins"
+        self._seen: tuple[int, float] | None = None
+
+    def prepare(self) -> None:
+        """Make the folder; raises `WriteFailed`."""
+        private.folder(self.folder)
+
+    def changed(self, now: float) -> bool:
+        """Whether something may have come since the last call; once a second it is looked at in any case."""
+        try:
+            at = self.folder.stat().st_mtime_ns
+        except OSError:
+            return False
+        if self._seen is not None and self._seen[0] == at and now - self._seen[1] < 1.0:
+            return False
+        self._seen = (at, now)
+        return True
+
+    def recheck(self) -> None:
+        """Have `changed` say so the next time."""
+        self._seen = None
+
+    def names(self) -> list[str]:
+        """The payload files, oldest first: by boot, and within one by its monotonic clock."""
+        found = [match for match in map(_NAME.fullmatch, self._listed()) if match is not None]
+        boots: dict[str, int] = {}
+        for match in found:
+            boots[match[1]] = min(boots.get(match[1], int(match[3])), int(match[3]))
+        found.sort(key=lambda match: (boots[match[1]], match[1], match[2], match[0]))
+        return [match[0] for match in found]
+
+    def read(self, name: str) -> Spooled | None:
+        """One payload; None when the file is no payload file, or not whole. Raises `Newer`, `OSError`."""
+        descriptor = os.open(self.folder / name, _FLAGS)
+        with os.fdopen(descriptor, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return None
+            head, _, raw = stream.read().partition(b"\n")
+        try:
+            told = _head(head)
+        except (msgspec.MsgspecError, UnicodeError):
+            return None
+        if told.v > 1:
+            raise Newer(name)
+        if told.v < 1 or told.stored != len(raw):
+            return None
+        payload = Payload(
+            ref=Ref("hooks", 1, 0),
+            n=0,
+            harness=told.harness,
+            argv=told.argv,
+            boot=told.boot,
+            mono=told.mono,
+            wall=told.wall,
+            pid=told.pid,
+            ppid=told.ppid,
+            parent_exe=told.parent_exe,
+            cwd=told.cwd,
+            env=told.env,
+            kept=dict(sorted(told.kept.items())),
+            saw=tuple(Saw(one.path, one.dev, one.ino, one.size) for one in told.saw),
+            size=told.size if told.cut else len(raw),
+            cut=told.cut and told.size > len(raw),
+            raw=raw,
+        )
+        return Spooled(name, payload)
+
+    def remove(self, name: str) -> None:
+        """Drop a payload file that was recorded."""
+        with contextlib.suppress(FileNotFoundError):
+            (self.folder / name).unlink()
+
+    def set_aside(self, name: str) -> None:
+        """Put a file that is no whole payload where nobody takes it for one; it is kept."""
+        private.folder(self.folder / "lost")
+        (self.folder / name).replace(self.folder / "lost" / name.lstrip("."))
+
+    def adopt(self, now: float) -> list[str]:
+        """Finish what dead hooks have left: a whole payload gets its name, a torn one is set aside; names of those."""
+        torn = []
+        for name in self._listed():
+            match = _TEMPORARY.fullmatch(name)
+            if match is None:
+                continue
+            with contextlib.suppress(OSError):
+                if _alive(int(match[1])) and now - (self.folder / name).stat().st_mtime < _STALE:
+                    continue
+                spooled = self.read(name)
+                if spooled is None:
+                    self.set_aside(name)
+                    torn.append(name)
+                else:
+                    one = spooled.payload
+                    whole = f"{one.boot}-{one.mono:020d}-{one.wall}-{one.pid}-{match[2]}.hook"
+                    (self.folder / name).replace(self.folder / whole)
+        return torn
+
+    def is_pinned(self, dev: int, ino: int) -> bool:
+        """Whether a hook keeps a link to that file."""
+        return (self.pins / f"{dev}-{ino}").exists()
+
+    def unpin(self, dev: int, ino: int) -> None:
+        """Drop that link."""
+        with contextlib.suppress(OSError):
+            (self.pins / f"{dev}-{ino}").unlink()
+
+    # --- requests ---------------------------------------------------------------------------------------------------
+
+    def ask(self, request: bytes, alive: Callable[[], bool], *, patience: float) -> bytes | None:
+        """Hand a request to the recorder that runs and wait for its answer; None when there is none any more."""
+        name = f"{secrets.token_hex(8)}.request"
+        with private.create(self.folder / f".{name}") as out:
+            out.write(request)
+        (self.folder / f".{name}").replace(self.folder / name)
+        answer = self.folder / name.replace(".request", ".answer")
+        until = time.monotonic() + patience
+        try:
+            while time.monotonic() < until:
+                if answer.exists():
+                    return answer.read_bytes()
+                if not alive():
+                    return None
+                time.sleep(0.02)
+            return None
+        finally:
+            for path in (self.folder / name, answer):
+                path.unlink(missing_ok=True)
+
+    def requests(self) -> Iterator[tuple[str, bytes]]:
+        """Requests that wait, and what they say."""
+        for name in self._listed():
+            if _REQUEST.fullmatch(name):
+                with contextlib.suppress(OSError):
+                    yield name, (self.folder / name).read_bytes()
+
+    def answer(self, name: str, answer: bytes) -> None:
+        """Answer a request, unless whoever asked has given up."""
+        if not (self.folder / name).exists():
+            return
+        bare = name.replace(".request", ".answer")
+        with private.create(self.folder / f".{bare}") as out:
+            out.write(answer)
+        (self.folder / f".{bare}").replace(self.folder / bare)
+        (self.folder / name).unlink(missing_ok=True)
+
+    def _listed(self) -> list[str]:
+        try:
+            return sorted(os.listdir(self.folder))  # noqa: PTH208 -- names, fifty times a second
+        except FileNotFoundError:
+            return []
+
+
+def _alive(pid: int) -> bool:
+    """Whether a process of that number runs; where that cannot be told without harm, it is taken to."""
+    if os.name == "nt":
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
