@@ -38,7 +38,10 @@ class Head(Struct, frozen=True, tag="head", tag_field="k"):
 
 
 class Taken(Struct, frozen=True, tag="payload", tag_field="k", omit_defaults=True):
-    """A payload was taken from the spool file `name`; the file of payloads now has so many bytes."""
+    """A payload was taken from the spool file `name`; the file of payloads now has so many bytes.
+
+    `process` is that which ran the hook, in the boot of the machine that the name of the file begins with.
+    """
 
     name: str
     bytes: int
@@ -46,6 +49,7 @@ class Taken(Struct, frozen=True, tag="payload", tag_field="k", omit_defaults=Tru
     ends: bool = False
     wall: int = 0
     child: str = ""
+    process: int = 0
 
 
 class File(Struct, frozen=True, tag="file", tag_field="k", omit_defaults=True):

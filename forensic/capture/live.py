@@ -23,7 +23,7 @@ from forensic.capture.guard import Gone, Refused, Roots, open_guarded, open_pin,
 from forensic.capture.journal import Context, File, Head, Journal, Refusal, Taken, sync_folder
 from forensic.capture.payloads import Facts
 from forensic.capture.sniff import Sniffed, sniff
-from forensic.capture.spool import Spool
+from forensic.capture.spool import Spool, is_alive
 from forensic.errors import ForensicError
 from forensic.harness import HARNESSES
 from forensic.model import CaptureState, Finding, Ground, Payload, Ref, Role
@@ -37,6 +37,8 @@ _SHOWN: Final = 1000
 _FOLDERS: Final = 16
 _LOOK: Final = 0.25
 """Seconds from one look for new files of a session to the next, but where something ends."""
+_RACE_NS: Final = 2_000_000_000
+"""Hooks of one moment run side by side: what comes so shortly after a session's end was before it."""
 _LATE_NS: Final = 5_000_000_000
 """Rows that were written longer before they were read were not read as the file grew."""
 _ODD: Final = re.compile(r"[^A-Za-z0-9._-]")
@@ -82,6 +84,8 @@ class LiveSession:
         self.names: set[str] = set()
         self.payloads = 0
         self.ended: float | None = None
+        self._ended_at = 0
+        self._process = ("", 0)
         self.changed = time.monotonic()
         self.polled = 0.0
         self.children: set[str] = set()
@@ -146,7 +150,7 @@ class LiveSession:
                 self.names.add(line.name)
                 self.payloads += 1
                 self._payload_bytes = line.bytes
-                self.ended = time.monotonic() if line.ends else None
+                self._end(line)
                 if line.child:
                     self.children.add(line.child)
             elif isinstance(line, Refusal):
@@ -192,20 +196,33 @@ class LiveSession:
         self.names.add(name)
         if facts.child is not None:
             self.children.add(facts.child)
-        self._journal.add(
-            [
-                Taken(
-                    name=name,
-                    bytes=self._payload_bytes,
-                    event=facts.event,
-                    ends=facts.ends,
-                    wall=payload.wall,
-                    child=facts.child or "",
-                )
-            ]
+        taken = Taken(
+            name=name,
+            bytes=self._payload_bytes,
+            event=facts.event,
+            ends=facts.ends,
+            wall=payload.wall,
+            child=facts.child or "",
+            process=payload.ppid,
         )
+        self._journal.add([taken])
         self.changed = time.monotonic()
-        self.ended = self.changed if facts.ends else None
+        self._end(taken)
+
+    def _end(self, taken: Taken) -> None:
+        """Whether the session has ended, with this payload or before."""
+        self._process = (taken.name.partition("-")[0], taken.process)
+        if taken.ends:
+            self.ended, self._ended_at = time.monotonic(), taken.wall
+        elif self.ended is not None and taken.wall - self._ended_at > _RACE_NS:
+            self.ended = None
+
+    def is_abandoned(self, boot: str) -> bool:
+        """Whether the process that ran its last hook is gone, as far as can be told; `boot` is that of the machine."""
+        then, process = self._process
+        if not boot or not then or process <= 1:
+            return False
+        return then != boot or not is_alive(process)
 
     def _reveal(self, path: str, payload: Payload) -> None:
         """Follow a file that a payload names, also one that is only to be had by its pin any more."""

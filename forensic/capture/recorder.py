@@ -26,7 +26,7 @@ from forensic.capture.journal import Head
 from forensic.capture.live import LiveSession, folder_of
 from forensic.capture.locks import Lock
 from forensic.capture.payloads import UNATTRIBUTED, Facts, facts_of
-from forensic.capture.spool import TEST_EVENT, Newer, Spool
+from forensic.capture.spool import TEST_EVENT, Newer, Spool, boot_id
 from forensic.errors import ForensicError, WriteFailed
 from forensic.harness import HARNESSES
 from forensic.model import Ground, Payload
@@ -42,6 +42,9 @@ _SEALERS: Final = 2
 _ADOPT: Final = 5.0
 """Seconds from one look for what dead hooks left to the next."""
 
+_SWEEP: Final = 60.0
+"""Seconds from one look for pins that nobody needs to the next."""
+
 Key = tuple[str, str]
 """Harness and session."""
 Sealer = Callable[[Found], bytes]
@@ -49,9 +52,14 @@ Sealer = Callable[[Found], bytes]
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """Seconds: rows may come so long after a session's end (`grace`); without a sign of life it is taken for ended."""
+    """Seconds: rows may come so long after a session's end (`grace`).
+
+    Without an end it is taken for ended when its process is gone and it was quiet for so long (`abandoned`), or when
+    there was no sign of life for longer still (`idle`).
+    """
 
     grace: float = 2.0
+    abandoned: float = 15.0
     idle: float = 3600.0
     tick: float = 0.02
     active: float = 5.0
@@ -160,6 +168,8 @@ class Recorder:
         """Files of the spool that are left to a newer recorder."""
         self._warned: set[str] = set()
         self._adopted = 0.0
+        self._swept = 0.0
+        self._boot = boot_id()
         self._last = time.monotonic()
         self.payloads = 0
 
@@ -244,6 +254,9 @@ class Recorder:
                 self._warn_once(
                     f"a payload was cut off when its hook died; what there is of it is spool/lost/{name[1:]}"
                 )
+        if now - self._swept > _SWEEP and not busy:
+            self._swept = now
+            self.spool.sweep({pin for session in self.sessions.values() for pin in session.pins()}, time.time())
         self._poll(now)
         self._reap()
         self._serve()
@@ -412,6 +425,8 @@ class Recorder:
         quiet = now - session.changed
         if session.ended is not None:
             return quiet >= self._settings.grace
+        if quiet >= self._settings.abandoned and session.is_abandoned(self._boot):
+            return True
         return quiet >= self._settings.idle
 
     def _begin_sealing(self, key: Key, session: LiveSession) -> None:
@@ -528,6 +543,9 @@ class Recorder:
     def _start(self, request: Request) -> None:
         request.started = True
         if request.seal is None:
+            for session in self.sessions.values():
+                if session.is_abandoned(self._boot):
+                    session.ended = session.changed
             request.awaited |= {key for key, session in self.sessions.items() if session.ended is not None}
             request.awaited |= self._sealing.keys()
             return

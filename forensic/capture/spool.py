@@ -11,7 +11,7 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -21,13 +21,14 @@ from msgspec import Struct, field
 from forensic import private
 from forensic.model import Payload, Ref, Saw
 
-__all__ = ["TEST_EVENT", "Newer", "Spool", "Spooled"]
+__all__ = ["TEST_EVENT", "Newer", "Spool", "Spooled", "boot_id", "is_alive"]
 
 TEST_EVENT: Final = "ForensicDoctor"
 """The event of a payload by which a doctor tries a hook; it is evidence of nothing."""
 
 _NAME: Final = re.compile(r"([0-9a-f]{32})-([0-9]{20})-([0-9]+)-[0-9]+-[0-9a-f]{8}\.hook")
 _TEMPORARY: Final = re.compile(r"\.tmp-([0-9]+)-([0-9a-f]{8})")
+_PIN: Final = re.compile(r"([0-9]+)-([0-9]+)")
 _REQUEST: Final = re.compile(r"[0-9a-f]{16}\.request")
 _STALE: Final = 60.0
 """Seconds after which the process that has the number of a temporary file's is taken for another."""
@@ -173,7 +174,7 @@ class Spool:
             if match is None:
                 continue
             with contextlib.suppress(OSError):
-                if _alive(int(match[1])) and now - (self.folder / name).stat().st_mtime < _STALE:
+                if is_alive(int(match[1])) and now - (self.folder / name).stat().st_mtime < _STALE:
                     continue
                 spooled = self.read(name)
                 if spooled is None:
@@ -188,6 +189,16 @@ class Spool:
     def is_pinned(self, dev: int, ino: int) -> bool:
         """Whether a hook keeps a link to that file."""
         return (self.pins / f"{dev}-{ino}").exists()
+
+    def sweep(self, held: Container[tuple[int, int]], now: float) -> None:
+        """Drop links that nobody needs: no session holds the file, and no payload waits that may name it."""
+        if self.names():
+            return
+        for path in self.pins.iterdir() if self.pins.is_dir() else ():
+            match = _PIN.fullmatch(path.name)
+            with contextlib.suppress(OSError):
+                if match and (int(match[1]), int(match[2])) not in held and now - path.lstat().st_ctime > _STALE:
+                    path.unlink()
 
     def unpin(self, dev: int, ino: int) -> None:
         """Drop that link."""
@@ -240,7 +251,7 @@ class Spool:
             return []
 
 
-def _alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     """Whether a process of that number runs; where that cannot be told without harm, it is taken to."""
     if os.name == "nt":
         return True
@@ -251,3 +262,11 @@ def _alive(pid: int) -> bool:
     except OSError:
         return True
     return True
+
+
+def boot_id() -> str:
+    """What hooks call this boot of the machine; empty where that cannot be told for sure."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip().replace("-", "")
+    except (OSError, ValueError):
+        return ""
