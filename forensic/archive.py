@@ -50,13 +50,8 @@ _ENOUGH: Final = 8
 
 
 def default_root() -> Path:
-    """Where the archive is unless another is named: below ``FORENSIC_HOME``, else with the user's own data."""
-    home = os.environ.get("FORENSIC_HOME")
-    if home:
-        return Path(home) / "archive"
-    import platformdirs  # noqa: PLC0415 -- 29 ms that most commands need not spend
-
-    return platformdirs.user_data_path("forensic") / "archive"
+    """Where the archive is unless another is named."""
+    return private.home() / "archive"
 
 
 class Kept(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from typing import BinaryIO, Final
 
 from forensic.errors import WriteFailed
 
-__all__ = ["create", "folder"]
+__all__ = ["create", "folder", "home"]
 
 _FLAGS: Final = (
     os.O_WRONLY
@@ -20,6 +20,16 @@ _FLAGS: Final = (
     | getattr(os, "O_BINARY", 0)
 )
 _BUFFER: Final = 1 << 20
+
+
+def home() -> Path:
+    """Where forensic keeps all that it keeps: what ``FORENSIC_HOME`` names, else a folder of the user's own data."""
+    named = os.environ.get("FORENSIC_HOME")
+    if named:
+        return Path(os.path.abspath(named))  # noqa: PTH100 -- a link in it is meant, and stays
+    import platformdirs  # noqa: PLC0415 -- 29 ms that most commands need not spend
+
+    return platformdirs.user_data_path("forensic")
 
 
 def create(path: Path) -> BinaryIO:

@@ -9,13 +9,16 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from forensic.capture import windows
+import msgspec
 
-__all__ = ["Gone", "Refused", "Roots", "open_guarded", "open_pin", "pin_name", "usable"]
+from forensic.capture import windows
+from forensic.harness import HARNESSES
+
+__all__ = ["Gone", "Refused", "Roots", "open_guarded", "open_pin", "pin_name", "roots_of", "usable"]
 
 _DIRECTORY: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
@@ -61,6 +64,23 @@ class Roots:
                 if parts and not Path(below[1:]).is_absolute() and ".." not in parts:
                     return real, list(parts)
         raise Refused("outside the harness roots")
+
+
+def roots_of(home: Path, environment: Mapping[str, str]) -> dict[str, Roots]:
+    """Where transcripts of each harness may be read: as usual, by its own variable, and as was baked at install."""
+    try:
+        baked = msgspec.json.decode((home / "hook" / "roots.json").read_bytes(), type=dict[str, list[str]])
+    except (OSError, msgspec.MsgspecError):
+        baked = {}
+    found = {}
+    for name, harness in HARNESSES.items():
+        variable, usual = harness.hooks.home
+        bases = [environment[variable]] if environment.get(variable) else []
+        if usual:
+            bases.append(str(Path.home() / usual))
+        folders = [str(Path(base, below)) for base in bases for below in harness.hooks.roots]
+        found[name] = Roots([*folders, *baked.get(name, [])])
+    return found
 
 
 def usable(path: str, roots: Roots, endings: Sequence[str]) -> Path:

@@ -9,46 +9,37 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Self
 
-import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 
 from forensic import private
-from forensic.capture.found import Found
 from forensic.capture.guard import Roots
 from forensic.capture.journal import Head
 from forensic.capture.live import LiveSession, folder_of
 from forensic.capture.locks import Lock
 from forensic.capture.payloads import UNATTRIBUTED, Facts, facts_of
+from forensic.capture.requests import Key, Outcome, Request, answer, asked
+from forensic.capture.sealing import Sealer, Sealings
 from forensic.capture.spool import TEST_EVENT, Newer, Spool, boot_id
 from forensic.errors import ForensicError, WriteFailed
-from forensic.harness import HARNESSES
 from forensic.model import Ground, Payload
 
-__all__ = ["Outcome", "Recorder", "Request", "Settings", "ask", "roots_of"]
+__all__ = ["Recorder", "Settings"]
 
 _BATCH: Final = 64
 """Payloads that are made to last together."""
 _PROCESSES: Final = 4096
 _FIRST_RETRY: Final = 2.0
 _LAST_RETRY: Final = 120.0
-_SEALERS: Final = 2
 _ADOPT: Final = 5.0
 """Seconds from one look for what dead hooks left to the next."""
 
 _SWEEP: Final = 60.0
 """Seconds from one look for pins that nobody needs to the next."""
-
-Key = tuple[str, str]
-"""Harness and session."""
-Sealer = Callable[[Found], bytes]
-"""Seals a session; what it has to say of it, for whoever asked. Raises `ForensicError`."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -64,69 +55,6 @@ class Settings(Struct, frozen=True, kw_only=True):
     tick: float = 0.02
     active: float = 5.0
     """A session with news so lately is looked at with every tick, others more and more rarely."""
-
-
-class Outcome(Struct, frozen=True, kw_only=True):
-    """What became of one session: what the sealer said, or why it could not be sealed."""
-
-    harness: str
-    session: str
-    sealed: bytes = b""
-    error: str = ""
-    exit_code: int = 0
-
-
-class Request(Struct, kw_only=True):
-    """Something asked of a recorder: seal these sessions (ids, or how they begin; none: all), or all that have ended.
-
-    `awaited` are the sessions that are not sealed yet, `outcomes` what became of the others; `unknown` fit no session.
-    """
-
-    seal: tuple[str, ...] | None = None
-    started: bool = False
-    awaited: set[Key] = field(default_factory=set)
-    outcomes: list[Outcome] = field(default_factory=list)
-    unknown: tuple[str, ...] = ()
-
-    @property
-    def done(self) -> bool:
-        """Whether nothing is awaited any more."""
-        return self.started and not self.awaited
-
-
-class _Asked(Struct):
-    """A request as it lies in the spool."""
-
-    seal: tuple[str, ...] | None = None
-
-
-class _Answer(Struct, frozen=True):
-    outcomes: tuple[Outcome, ...]
-    unknown: tuple[str, ...]
-
-
-class _Sealing(Struct):
-    """A child that seals a session, and the pipe on which it will say what came of it."""
-
-    pid: int
-    pipe: int
-
-
-def roots_of(home: Path, environment: Mapping[str, str]) -> dict[str, Roots]:
-    """Where transcripts of each harness may be read: as usual, by its own variable, and as was baked at install."""
-    try:
-        baked = msgspec.json.decode((home / "hook" / "roots.json").read_bytes(), type=dict[str, list[str]])
-    except (OSError, msgspec.MsgspecError):
-        baked = {}
-    found = {}
-    for name, harness in HARNESSES.items():
-        variable, usual = harness.hooks.home
-        bases = [environment[variable]] if environment.get(variable) else []
-        if usual:
-            bases.append(str(Path.home() / usual))
-        folders = [str(Path(base, below)) for base in bases for below in harness.hooks.roots]
-        found[name] = Roots([*folders, *baked.get(name, [])])
-    return found
 
 
 class Recorder:
@@ -149,13 +77,11 @@ class Recorder:
         self.sessions: dict[Key, LiveSession] = {}
         self._live = home / "live"
         self._roots = roots
-        self._seal = seal
         self._settings = settings or Settings()
         self._tell = tell
         self._warn = warn
-        self._fork = fork
         self._lock = Lock(home / "spool" / "recorder.lock")
-        self._sealing: dict[Key, _Sealing] = {}
+        self._sealing = Sealings(seal, fork=fork)
         self._waiting: set[Key] = set()
         """Sessions of which payloads wait in the spool until they are sealed, or can be recorded again."""
         self._retry: dict[Key, tuple[float, float]] = {}
@@ -187,12 +113,7 @@ class Recorder:
 
     def __exit__(self, *_: object) -> None:
         """Leave everything as the next recorder can find it."""
-        for sealing in self._sealing.values():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(sealing.pid, signal.SIGTERM)
-            os.close(sealing.pipe)
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(sealing.pid, 0)
+        self._sealing.close()
         for session in self.sessions.values():
             session.close()
         self._lock.release()
@@ -414,7 +335,7 @@ class Recorder:
 
     def _seal_due(self, now: float) -> None:
         for key, session in list(self.sessions.items()):
-            if key in self._sealing or len(self._sealing) >= _SEALERS:
+            if key in self._sealing or self._sealing.full:
                 continue
             if now < self._retry.get(key, (0.0, 0.0))[0] and key not in self._forced:
                 continue
@@ -437,55 +358,13 @@ class Recorder:
             self._fail(key, error)
             self._end_sealing(key, Outcome(harness=key[0], session=key[1], error=str(error), exit_code=5))
             return
-        if not self._fork:
-            self._end_sealing(key, self._sealed(key, found))
-            return
-        reader, writer = os.pipe()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        pid = os.fork()
-        if pid == 0:
-            self._seal_in_child(key, found, writer)
-        os.close(writer)
-        os.set_blocking(reader, False)
-        self._sealing[key] = _Sealing(pid, reader)
-
-    def _seal_in_child(self, key: Key, found: Found, writer: int) -> None:
-        """A child's life; it ends here, whatever happens."""
-        code = 1
-        try:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-            outcome = self._sealed(key, found)
-            with os.fdopen(writer, "wb") as out:
-                out.write(msgspec.msgpack.encode(outcome))
-            code = 0
-        finally:
-            os._exit(code)
-
-    def _sealed(self, key: Key, found: Found) -> Outcome:
-        try:
-            return Outcome(harness=key[0], session=key[1], sealed=self._seal(found))
-        except ForensicError as error:
-            return Outcome(harness=key[0], session=key[1], error=str(error), exit_code=error.exit_code)
-        except Exception as error:  # noqa: BLE001 -- the evidence is kept, the recorder goes on
-            told = f"{type(error).__name__}: {error}"
-            return Outcome(harness=key[0], session=key[1], error=told, exit_code=70)
+        outcome = self._sealing.begin(found)
+        if outcome is not None:
+            self._end_sealing(key, outcome)
 
     def _reap(self) -> None:
-        for key, sealing in list(self._sealing.items()):
-            ended, _ = os.waitpid(sealing.pid, os.WNOHANG)
-            if not ended:
-                continue
-            with os.fdopen(sealing.pipe, "rb") as pipe:
-                told = pipe.read() or b""
-            del self._sealing[key]
-            try:
-                outcome = msgspec.msgpack.decode(told, type=Outcome)
-            except msgspec.MsgspecError:
-                error = "the process that sealed it was ended"
-                outcome = Outcome(harness=key[0], session=key[1], error=error, exit_code=70)
-            self._end_sealing(key, outcome)
+        for outcome in self._sealing.reap():
+            self._end_sealing((outcome.harness, outcome.session), outcome)
 
     def _end_sealing(self, key: Key, outcome: Outcome) -> None:
         self.spool.recheck()
@@ -525,12 +404,9 @@ class Recorder:
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def _serve(self) -> None:
-        for name, asked in self.spool.requests():
+        for name, text in self.spool.requests():
             if name not in self._requests:
-                try:
-                    self._requests[name] = Request(seal=msgspec.json.decode(asked, type=_Asked).seal)
-                except msgspec.MsgspecError:
-                    self._requests[name] = Request(seal=(), started=True)
+                self._requests[name] = asked(text)
         for name, request in list(self._requests.items()):
             if not request.started:
                 # what came before the request counts for it
@@ -538,7 +414,7 @@ class Recorder:
                 self._start(request)
             if name and request.done:
                 del self._requests[name]
-                self.spool.answer(name, msgspec.msgpack.encode(_Answer(tuple(request.outcomes), request.unknown)))
+                self.spool.answer(name, answer(request))
 
     def _start(self, request: Request) -> None:
         request.started = True
@@ -547,19 +423,10 @@ class Recorder:
                 if session.is_abandoned(self._boot):
                     session.ended = session.changed
             request.awaited |= {key for key, session in self.sessions.items() if session.ended is not None}
-            request.awaited |= self._sealing.keys()
+            request.awaited |= self._sealing.keys
             return
         wanted = {name: [key for key in self.sessions if key[1].startswith(name)] for name in request.seal or ("",)}
         request.unknown = tuple(name for name, keys in wanted.items() if name and not keys)
         for keys in wanted.values():
             request.awaited.update(keys)
-        self._forced |= request.awaited - self._sealing.keys()
-
-
-def ask(spool: Spool, request: Request, alive: Callable[[], bool], *, patience: float) -> Request | None:
-    """Have the recorder that runs serve a request; None when there is none any more."""
-    answer = spool.ask(msgspec.json.encode(_Asked(request.seal)), alive, patience=patience)
-    if answer is None:
-        return None
-    told = msgspec.msgpack.decode(answer, type=_Answer)
-    return Request(seal=request.seal, started=True, outcomes=list(told.outcomes), unknown=told.unknown)
+        self._forced |= request.awaited - self._sealing.keys

@@ -34,8 +34,8 @@ EXIT_CODES = """Exit codes:
 FORENSIC_HOME names the folder that holds the archive.
 """
 
-COMMANDS = ("capture", "list", "usage", "replay", "verify", "salvage", "prune", "forget")
-"""Each is the module of the same name: its ``command`` function, its ``EXAMPLE``."""
+COMMANDS = ("capture", "seal", "list", "usage", "replay", "verify", "salvage", "prune", "forget", "hooks", "doctor")
+"""Each is the module of the same name: its ``command``, a function or an application of its own, its ``EXAMPLE``."""
 
 
 def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
@@ -51,7 +51,11 @@ def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
     app.callback()(_root)
     for name in names:
         module = import_module(f"forensic.cli.{name}")
-        app.command(name, epilog=f"Example:\n\n\b\n{module.EXAMPLE}")(module.command)
+        example = f"Example:\n\n\b\n{module.EXAMPLE}"
+        if isinstance(module.command, typer.Typer):
+            app.add_typer(module.command, name=name, epilog=example)
+        else:
+            app.command(name, epilog=example)(module.command)
     return app
 
 

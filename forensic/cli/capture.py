@@ -12,8 +12,11 @@ from typing import Annotated
 import msgspec
 import typer
 
+from forensic import private
 from forensic.archive import Archive, default_root
-from forensic.capture.recorder import Outcome, Recorder, Request, Settings, ask, roots_of
+from forensic.capture.guard import roots_of
+from forensic.capture.recorder import Recorder, Settings
+from forensic.capture.requests import Outcome, Request, ask
 from forensic.cli import naming, output
 from forensic.cli.options import ArchiveFolder, AsJson
 from forensic.errors import Busy, Unusable
@@ -140,7 +143,7 @@ class Voice:
 
 def recorder(archive: Archive, voice: Voice, *, verdict: bool = True, settings: Settings | None = None) -> Recorder:
     """The recorder of the data folder, which seals into an archive."""
-    home = default_root().parent
+    home = private.home()
     return Recorder(
         home,
         roots_of(home, os.environ),

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from forensic.archive import Archive, default_root
-from forensic.capture.recorder import Request
+from forensic.capture.requests import Request
 from forensic.cli import output
 from forensic.cli.capture import Voice, recorder, served
 from forensic.cli.options import ArchiveFolder, AsJson
