@@ -23,10 +23,10 @@ from forensic.crew import crew, shared
 from forensic.dialects.parser import Parser
 from forensic.dialects.registry import parser
 from forensic.errors import ForensicError
-from forensic.model import Observation, Ref, Role, Row, Told, Usage
+from forensic.model import Observation, Ref, Role, Row, Told
 from forensic.replay.counters import spent
 from forensic.replay.ledger import Account
-from forensic.replay.lineage import Lines, trace
+from forensic.replay.lineage import Lines, Snapshot, snapshots, trace
 from forensic.replay.rewrites import Rewrites
 from forensic.replay.usage import Tally, tally, tally_told, told_of
 
@@ -41,7 +41,7 @@ _CHUNK: Final = 1 << 16
 _CR: Final = 13
 
 Step = Callable[[int], None]
-Parents = dict[str, list[Usage]] | None
+Parents = dict[str, list[Snapshot]] | None
 Short = Callable[[bytes, str, str | None], Told | None]
 
 _decode: Final = msgspec.msgpack.Decoder(Account).decode
@@ -76,7 +76,7 @@ def _sealed(work: Work, path: Path, parents: Parents) -> Account:
         bundle = open_bundle(path)
     except (ForensicError, OSError) as error:
         problem = str(error) if isinstance(error, ForensicError) else f"{path}: {error}"
-        return Account("", "", work.place, Tally([], [], []), problems=[problem])
+        return Account("", "", work.place, Tally([], [], []), problems=[_plain(problem)])
     manifest = bundle.manifest
     found = _read(replace(work, harness=manifest.harness, session=manifest.session), parents)
     found.content_id, found.supersedes = bundle.content_id, list(manifest.supersedes)
@@ -144,13 +144,16 @@ def _origin(lines: Lines) -> str | None:
     return main.origin if main is not None and main.declared else None
 
 
-def _totals(seen: Iterable[Observation], lines: Lines) -> dict[str, list[Usage]]:
+def _totals(seen: Sequence[Observation], lines: Lines) -> dict[str, list[Snapshot]]:
     """The running totals of each thread that has a name."""
-    totals: dict[str, list[Usage]] = {}
+    streams: dict[str, list[Observation]] = {}
     for one in seen:
-        line = lines.by_stream.get(one.ref.stream)
-        if line is not None and line.thread is not None and one.usage is not None and one.usage.running is not None:
-            totals.setdefault(line.thread, []).append(one.usage)
+        streams.setdefault(one.ref.stream, []).append(one)
+    totals: dict[str, list[Snapshot]] = {}
+    for stream, rows in streams.items():
+        line = lines.by_stream.get(stream)
+        if line is not None and line.thread is not None and (told := list(snapshots(rows))):
+            totals.setdefault(line.thread, []).extend(told)
     return totals
 
 
@@ -176,14 +179,14 @@ def _rows(work: Work, needles: tuple[bytes, ...] | None, problems: list[str]) ->
         try:
             yield from (entry for entry in open_bundle(work.bundle).timeline(needles) if type(entry) is Row)
         except ForensicError as error:
-            problems.append(str(error))
+            problems.append(_plain(str(error)))
         return
     for piece in work.found.pieces if work.found is not None else ():
         if piece.role is not Role.SIDE:
             try:
                 yield from _raw(piece, needles, problems)
             except ForensicError as error:
-                problems.append(str(error))
+                problems.append(_plain(str(error)))
 
 
 def _raw(piece: Piece, needles: tuple[bytes, ...] | None, problems: list[str]) -> Iterator[Row]:
@@ -195,7 +198,12 @@ def _raw(piece: Piece, needles: tuple[bytes, ...] | None, problems: list[str]) -
                 raw = block[begin : end - (block[end - 1] == _CR)]
                 yield Row(ref=Ref(stream, 1, offset + begin), line=0, raw=raw, agent=agent)
         if tail.damage is not None:
-            problems.append(f"{piece.path}: {tail.damage}; what follows is not counted")
+            problems.append(_plain(f"{piece.path}: {tail.damage}; what follows is not counted"))
+
+
+def _plain(problem: str) -> str:
+    """A text that any encoder takes; bytes of a path that are no UTF-8 become question marks."""
+    return problem.encode("utf-8", "replace").decode()
 
 
 def _spans(block: bytes, needles: tuple[bytes, ...] | None) -> Iterator[tuple[int, int]]:

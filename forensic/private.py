@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from forensic.errors import WriteFailed
 
-__all__ = ["create", "folder", "home"]
+__all__ = ["contents", "create", "folder", "home"]
 
 _FLAGS: Final = (
     os.O_WRONLY
     | os.O_CREAT
     | os.O_EXCL
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+_READING: Final = (
+    os.O_RDONLY
+    | getattr(os, "O_NONBLOCK", 0)
     | getattr(os, "O_NOFOLLOW", 0)
     | getattr(os, "O_CLOEXEC", 0)
     | getattr(os, "O_BINARY", 0)
@@ -40,6 +49,15 @@ def create(path: Path) -> BinaryIO:
     except OSError as error:
         raise WriteFailed(path=path, detail=error.strerror or type(error).__name__) from None
     return os.fdopen(descriptor, "wb", buffering=_BUFFER)
+
+
+def contents(path: Path) -> bytes:
+    """All of a file that is a regular one of ours; any other is refused with an `OSError`, and none is waited for."""
+    with os.fdopen(os.open(path, _READING), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or (hasattr(os, "geteuid") and status.st_uid != os.geteuid()):
+            raise PermissionError(errno.EACCES, "no regular file of ours", str(path))
+        return file.read()
 
 
 def folder(path: Path) -> Path:

@@ -15,12 +15,12 @@ from collections.abc import Set as AbstractSet
 from datetime import UTC, tzinfo
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from forensic import __version__
+from forensic import __version__, private
 from forensic.accounts import Work, accounts, settled
 from forensic.archive import Archive, default_root
 from forensic.bundle import open_bundle
@@ -37,11 +37,15 @@ __all__ = ["Bar", "gather", "told"]
 
 Report = Callable[[Finding], None]
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Raised when accounts are written down in another way."""
 _UNPACKED: Final = 8
 """About so many bytes a byte of a bundle holds."""
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
+_SUM: Final = 32
+"""Bytes of the digest before what is remembered."""
+
+_Kind = TypeVar("_Kind")
 
 
 class Bar(Protocol):
@@ -164,12 +168,12 @@ class _Tasks:
                 with contextlib.suppress(OSError):
                     size += piece.path.stat().st_size
         self._works.append(
-            Work(harness=found.harness, session=found.session, place=str(found.place), size=size, found=found)
+            Work(harness=found.harness, session=found.session, place=_spelled(found.place), size=size, found=found)
         )
 
     def bundle(self, path: Path) -> None:
         """One recording."""
-        self._works.append(Work(place=str(path), size=_size(path), bundle=path))
+        self._works.append(Work(place=_spelled(path), size=_size(path), bundle=path))
 
     def archive(self, archive: Archive) -> None:
         """All bundles of an archive."""
@@ -179,7 +183,7 @@ class _Tasks:
             number = places[path.name] = len(self._works)
             if known is not None:
                 self._known[number] = known
-            self._works.append(Work(place=str(path), size=size * _UNPACKED, bundle=path))
+            self._works.append(Work(place=_spelled(path), size=size * _UNPACKED, bundle=path))
         self._memories.append((memory, places))
 
     def run(self, bar: Bar) -> list[Account]:
@@ -204,6 +208,11 @@ class _Tasks:
                 self._report(Finding(kind="unreadable-session", note=problem, problem=True))
         # a bundle that could not even be opened is nobody's account
         return [one for one in found if one.harness]
+
+
+def _spelled(path: Path) -> str:
+    """A path as text that any encoder takes; bytes that are no UTF-8 are spelled out, so that no two look the same."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _size(path: Path) -> int:
@@ -238,8 +247,7 @@ class _Memory:
         self._archive = archive
         self._told: dict[str, _Facts] = {}
         self._there: dict[str, os.stat_result] = {}
-        with contextlib.suppress(OSError, msgspec.MsgspecError):
-            self._told = msgspec.msgpack.decode(archive.memory("accounts").read_bytes(), type=dict[str, _Facts])
+        self._told = _recalled(archive.memory("accounts"), dict[str, _Facts]) or {}
 
     def bundles(self, report: Report) -> Iterator[tuple[Path, int, Account | None]]:
         """All bundles, their sizes in bytes, and what is known of each; those that are not there are reported."""
@@ -247,7 +255,8 @@ class _Memory:
             try:
                 status = self._there[path.name] = path.stat()
             except OSError as error:
-                report(Finding(kind="unreadable-bundle", note=f"{path}: {error.strerror}", problem=True))
+                note = f"{_spelled(path)}: {error.strerror}"
+                report(Finding(kind="unreadable-bundle", note=note, problem=True))
                 continue
             known = self._told.get(path.name)
             yield path, status.st_size, known.account if known is not None and known.still(status) else None
@@ -266,8 +275,7 @@ class _Memory:
         }
         if now.keys() == self._told.keys() and all(now[name].account is self._told[name].account for name in now):
             return
-        with contextlib.suppress(OSError):
-            _write(self._archive.memory("accounts"), now)
+        _remember(self._archive.memory("accounts"), now)
 
 
 class _Told(Struct, kw_only=True):
@@ -291,12 +299,13 @@ class _Last:
         """The report on the archive as it is now, if it was made before by what would make it today."""
         if self._archive is None:
             return None
-        with contextlib.suppress(OSError, msgspec.MsgspecError):
-            told = msgspec.msgpack.decode(self._archive.memory("reports").read_bytes(), type=_Told)
-            if told.state == self._state and all(_reader(name) == known for name, known in told.readers.items()):
-                self._told = told
-                return told.reports.get(self._by)
-        return None
+        told = _recalled(self._archive.memory("reports"), _Told)
+        if told is None or told.state != self._state:
+            return None
+        if any(_reader(name) != known for name, known in told.readers.items()):
+            return None
+        self._told = told
+        return told.reports.get(self._by)
 
     def keep(self, report: dict[str, Any], harnesses: AbstractSet[str]) -> None:
         """Remember a report, beside those on the same state."""
@@ -304,8 +313,7 @@ class _Last:
             return
         told = self._told or _Told(state=self._state, readers={name: _reader(name) for name in sorted(harnesses)})
         told.reports[self._by] = report
-        with contextlib.suppress(OSError):
-            _write(self._archive.memory("reports"), told)
+        _remember(self._archive.memory("reports"), told)
 
 
 def _state(archive: Archive) -> str:
@@ -318,12 +326,28 @@ def _state(archive: Archive) -> str:
     return digest.hexdigest()
 
 
-def _write(path: Path, value: object) -> None:
-    """Private, and whole or not at all."""
-    descriptor, name = tempfile.mkstemp(prefix="told.new-", dir=path.parent)
+def _recalled(path: Path, kind: type[_Kind]) -> _Kind | None:
+    """What was remembered in a file, if it is still what was written there."""
     try:
-        with os.fdopen(descriptor, "wb") as out:
-            out.write(msgspec.msgpack.encode(value))
-        Path(name).replace(path)
-    finally:
-        Path(name).unlink(missing_ok=True)
+        told = private.contents(path)
+        if told[:_SUM] != blake2b(told[_SUM:], digest_size=_SUM).digest():
+            return None
+        return msgspec.msgpack.decode(memoryview(told)[_SUM:], type=kind)
+    except Exception:  # noqa: BLE001 -- nothing that lies there may stop the command, which can do without
+        return None
+
+
+def _remember(path: Path, value: object) -> None:
+    """Write it down: private, with a digest before it, whole or not at all; where that cannot be done, do without."""
+    try:
+        told = msgspec.msgpack.encode(value)
+        descriptor, name = tempfile.mkstemp(prefix="told.new-", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as out:
+                out.write(blake2b(told, digest_size=_SUM).digest())
+                out.write(told)
+            Path(name).replace(path)
+        finally:
+            Path(name).unlink(missing_ok=True)
+    except Exception:  # noqa: BLE001 -- what is not remembered is read again the next time
+        return

@@ -1,7 +1,8 @@
 """Public bug reports, each a small input with the right value: ``../shared/cases``, one function a case.
 
 A function lays the case's figures beside those of the replayed session, under the case's own names. What belongs to
-later parts of the program (cost, other time zones, one map of messages over several sessions) is left out by name.
+later parts of the program (cost) is left out by name; figures over several sessions, in other time zones and of Codex
+are in test_usage_cases.py.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from golden_extension import document_of
 
 from forensic.archive import Archive
 from forensic.bundle import open_bundle
+from forensic.cli import main
 from forensic.dialects.registry import parser
 from forensic.intake import capture
 from forensic.model import Mended, Observation, Row, Unreadable
@@ -126,7 +128,7 @@ def test_02_block_rows_repeat_usage(case: Case) -> None:
 
 
 def test_03_resume_copies_history(case: Case) -> None:
-    """Each session of a resumed pair is right by itself; one map over both is not this part's work."""
+    """Each session of a resumed pair is right by itself; one map over both is in test_usage_cases.py."""
     first, second = (case.documents[name]["usage"]["total"] for name in (FIRST, SECOND))
     own = {name: case.expected["by_session"][name]["own"] for name in (FIRST, SECOND)}
     copied = case.expected["by_session"][SECOND]["inherited"]
@@ -216,7 +218,7 @@ def test_14_cache_write_1h_price(case: Case) -> None:
 
 
 def test_15_day_boundary(case: Case) -> None:
-    """The first row of a reply sets its day, and the days add up. Days of other zones are not this part's work."""
+    """The first row of a reply sets its day, and the days add up. Days of other zones are in test_usage_cases.py."""
     days = {day: tokens(group) for day, group in case.usage["by_day"].items()}
     assert {"UTC": days, "totals": tokens(case.usage["total"])} == {
         "UTC": case.expected["days"]["UTC"],
@@ -252,6 +254,14 @@ def test_19_message_id_without_requestid(case: Case) -> None:
         "raw_vs_deduped": case.usage["raw_vs_deduped"],
         "totals": tokens(case.usage["total"]),
     }
+
+
+def test_22_codex_subagent_replay(case: Case) -> None:
+    """A spawned thread is a subagent of the session that spawned it, under its nickname, and no session."""
+    (frame,) = case.nodes("subagent")
+    told = {"nickname": frame["agent_type"], "parent": case.recording.manifest.session, "role": None}
+    assert case.expected["subagents"] == {frame["id"]: told}
+    assert [node["id"] for node in case.nodes("history")] == [case.recording.manifest.session]
 
 
 def test_30_nul_run_line(case: Case) -> None:
@@ -335,6 +345,19 @@ def test_38_crlf_bom_file(case: Case) -> None:
     assert [finding["kind"] for finding in case.document["findings"] if finding.get("problem")] == []
 
 
+def test_61_ansi_bidi_controls(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    """What a transcript would do to a terminal comes out as text in every form that people read; the bytes stay."""
+    forbidden = [
+        chr(int(code, 16)) for key in ("terminal_bytes_forbidden", "bidi_forbidden") for code in case.expected[key]
+    ]
+    forms = [("replay", case.recording.path, "--format", form) for form in ("tree", "summary", "bindings")]
+    for arguments in (*forms, ("usage", case.source), ("usage", case.source, "--by", "model")):
+        assert main([*map(str, arguments)]) == 0
+        out = capsys.readouterr().out
+        assert [sign for sign in forbidden if sign in out] == []
+    assert raw_bytes_kept(case)
+
+
 def test_70_compaction_boundary(case: Case) -> None:
     """A compaction hides nothing that was before it, and its summary is nobody's prompt."""
     tree = case.document["tree"]
@@ -360,13 +383,24 @@ def test_71_second_compact_reappends(case: Case) -> None:
     assert [node["text"]["preview"] for node in case.nodes("prompt")] == ["one", "two"]
 
 
-def test_every_claude_case_has_its_function() -> None:
-    """No case of these numbers lies there untested."""
-    numbers = {"70", "71", *(f"{number:02}" for number in (*range(1, 20), *range(30, 39)))}
-    there = {path.name for path in CASES.iterdir() if path.name[:2] in numbers and path.is_dir()}
+LATER = {
+    **dict.fromkeys(("40", "41", "42", "43", "44", "46", "48"), "hooks are not recorded yet"),
+    "50": "nothing is redacted yet",
+    **dict.fromkeys(("60", "80"), "there is no page yet"),
+    "85": "files are not followed while they grow yet",
+    "90": "Cursor's database is not read yet",
+}
+"""Cases of parts that are not built yet."""
+
+
+def test_every_case_has_its_function() -> None:
+    """Here, or in test_usage_cases.py, or it is said why not."""
+    there = {path.name for path in CASES.iterdir() if path.is_dir()}
     tested = {name.removeprefix("test_").replace("_", "-") for name in globals() if name.startswith("test_")}
-    assert there <= tested
-    assert len(there) >= 21
+    usage = (Path(__file__).parent / "test_usage_cases.py").read_text(encoding="utf-8")
+    left = {name for name in there - tested if f'"{name[:2]}"' not in usage}
+    assert {name[:2] for name in left} == LATER.keys()
+    assert len(there & tested) >= 22
 
 
 def test_cases_are_read_where_they_lie(tmp_path: Path) -> None:

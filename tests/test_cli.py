@@ -139,7 +139,7 @@ def test_version(cli: Cli) -> None:
     [
         (["capture", "--foo"], "no such option: --foo (see forensic capture --help)"),
         (["--foo"], "no such option: --foo (see forensic --help)"),
-        (["capture"], "missing argument 'PATH...' (see forensic capture --help)"),
+        (["capture", "--harness", "codex"], "--harness is for named paths: hooks say themselves whose they are"),
         (["captur"], "no such command 'captur'. Did you mean 'capture'? (see forensic --help)"),
         (["replay", "x", "--format"], "option '--format' requires an argument (see forensic --help)"),
         (["replay", "x", "--format", "xml"], "unknown format 'xml': known are tree, summary, json, bindings"),
@@ -655,9 +655,12 @@ def test_interrupt(home: Path, source: Path, number: signal.Signals, code: int) 
     )
     process = run("capture", source, code=slow)
     assert process.stdout is not None
-    assert process.stdout.readline() == b"here\n"
-    process.send_signal(number)
-    _, err = process.communicate(timeout=30)
+    try:
+        assert process.stdout.readline() == b"here\n"
+        process.send_signal(number)
+        _, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
     assert process.returncode == code
     assert err == (b"forensic: interrupted\n" if code == 130 else b"")
     assert [path.name for path in home.rglob("*") if path.is_file()] == []

@@ -116,6 +116,27 @@ def test_narrow(page: Page) -> None:
     assert shown[-1] == "  no room for: cache write, inherited, cache read, date (UTC)"
 
 
+def test_narrow_days(page: Page) -> None:
+    """A date is never cut: where its table does not fit, figures give way, the total last."""
+    shown = page(["copilot/a-whole-session"], "--by", "day", width=40)
+    assert shown[:3] == [
+        "day         calls  input  output   total",
+        "2026-03-02      4  1,340     165  18,945",
+        "total           4  1,340     165  18,945",
+    ]
+    assert shown[-1] == "  no room for: cache write, cache read"
+    shown = page(["copilot/a-whole-session"], "--by", "day", width=22)
+    assert shown[:2] == ["day          total", "2026-03-02  18,945"]
+    assert shown[-1] == "  no room for: cache write, cache read, calls, input, output"
+
+
+def test_narrow_names_that_begin_alike(page: Page) -> None:
+    """Ids that there is no room for are cut in the middle when their ends tell them apart."""
+    shown = page(["codex/javascript-cell", "codex/compaction"], width=48)
+    assert [line.split()[0] for line in shown[1:3]] == ["0198c0de-0000-7\u20264", "0198c0de-0000-7\u20266"]
+    assert max(map(len, shown[:4])) <= 48
+
+
 def test_names_that_begin_alike(page: Page) -> None:
     """Of a session's id as much is shown as tells it apart, as far as there is room."""
     shown = page(["codex/javascript-cell", "codex/compaction"], width=120)

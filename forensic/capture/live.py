@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from forensic import private
+from forensic.capture.assembly import Followed, assembled, pieces_of
 from forensic.capture.context import repository
-from forensic.capture.discover import assemble
 from forensic.capture.follow import Begun, Ended, Follower, Grown, Step, Versions, write_all
-from forensic.capture.found import Candidate, Drain, Found, Life, Live, Piece
+from forensic.capture.found import Found, Live
 from forensic.capture.guard import Gone, Refused, Roots, open_guarded, open_pin, usable
 from forensic.capture.journal import Context, File, Head, Journal, Refusal, Taken, sync_folder
 from forensic.capture.payloads import Facts
-from forensic.capture.sniff import Sniffed, sniff
 from forensic.capture.spool import Spool, is_alive
-from forensic.errors import ForensicError
 from forensic.harness import HARNESSES
-from forensic.model import CaptureState, Finding, Ground, Payload, Ref, Role
+from forensic.model import Ground, Payload, Ref, Role
 from forensic.wrapping import wrap_payload
 
 __all__ = ["LiveSession", "folder_of"]
@@ -39,9 +35,6 @@ _LOOK: Final = 0.25
 """Seconds from one look for new files of a session to the next, but where something ends."""
 _RACE_NS: Final = 2_000_000_000
 """Hooks of one moment run side by side: what comes so shortly after a session's end was before it."""
-_LATE_NS: Final = 5_000_000_000
-"""Rows that were written longer before they were read were not read as the file grew."""
-_ODD: Final = re.compile(r"[^A-Za-z0-9._-]")
 _PAYLOADS: Final = (
     os.O_WRONLY | os.O_CREAT | os.O_APPEND
     | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -51,17 +44,6 @@ _PAYLOADS: Final = (
 def folder_of(live: Path, harness: str, session: str) -> Path:
     """Where a session is recorded: no id of a harness is ever a part of a path."""
     return live / hashlib.sha256(f"{harness}\0{session}".encode("utf-8", "replace")).hexdigest()[:32]
-
-
-class _Known(Struct):
-    """A file of the session, and what its first rows say."""
-
-    line: File
-    file: Follower | Versions
-    sniffed: Sniffed | None = None
-    looked: int = -1
-    drains: list[Drain] = []
-    first: Grown | None = None
 
 
 class LiveSession:
@@ -77,7 +59,7 @@ class LiveSession:
         self._payload_file = os.open(folder / "payloads.jsonl", _PAYLOADS, 0o600)
         self._payload_bytes = 0
         self._payloads_dirty = self._names_dirty = False
-        self._files: dict[str, _Known] = {}
+        self._files: dict[str, Followed] = {}
         self._refused: dict[str, str] = {}
         self._context: list[dict[str, Any]] = []
         self._looked = 0.0
@@ -140,7 +122,7 @@ class LiveSession:
 
     def _restore(self) -> None:
         steps: dict[int, list[Step]] = {}
-        known: dict[int, _Known] = {}
+        known: dict[int, Followed] = {}
         for line in self._journal.lines:
             if isinstance(line, File):
                 known[line.number] = self._register(line)
@@ -161,11 +143,12 @@ class LiveSession:
         for number, one in known.items():
             self._revive(one, steps.get(number, []))
 
-    def _revive(self, known: _Known, steps: list[Step]) -> None:
+    def _revive(self, known: Followed, steps: list[Step]) -> None:
         """Copies as the journal says, and what was being read, still to be had by a pin, held open again."""
         known.file.restore(steps)
         for step in steps:
-            self._note(known, step)
+            if isinstance(step, Grown):
+                known.note(step)
         file = known.file
         if isinstance(file, Follower) and file.lives and not file.lives[-1].ended_by:
             life = file.lives[-1]
@@ -237,7 +220,7 @@ class LiveSession:
             if saw.ino and saw.size >= 0 and saw.path == path and isinstance(file, Follower):
                 self._pinned(known, file, saw.dev, saw.ino)
 
-    def _pinned(self, known: _Known, file: Follower, dev: int, ino: int) -> None:
+    def _pinned(self, known: Followed, file: Follower, dev: int, ino: int) -> None:
         """Take in a file that stood there when the hook ran and may have gone since."""
         if file.knows(dev, ino):
             return
@@ -270,7 +253,7 @@ class LiveSession:
 
     # --- files -------------------------------------------------------------------------------------------------------
 
-    def _follow(self, path: str, found_by: str, *, side: bool = False, native_id: str = "") -> _Known:
+    def _follow(self, path: str, found_by: str, *, side: bool = False, native_id: str = "") -> Followed:
         known = self._files.get(path)
         if known is None:
             line = File(len(self._files) + 1, path, found_by, side, native_id)
@@ -278,10 +261,10 @@ class LiveSession:
             known = self._register(line)
         return known
 
-    def _register(self, line: File) -> _Known:
+    def _register(self, line: File) -> Followed:
         opener = partial(open_guarded, line.path, self._roots, self._spool.is_pinned)
         make = Versions if line.side else Follower
-        known = _Known(line, make(line.number, line.path, self.folder / "copies", opener))
+        known = Followed(line, make(line.number, line.path, self.folder / "copies", opener))
         self._files[line.path] = known
         return known
 
@@ -329,32 +312,15 @@ class LiveSession:
             self.changed = time.monotonic()
         return any_new
 
-    def _add(self, known: _Known, steps: Iterable[Step], ground: Ground) -> None:
+    def _add(self, known: Followed, steps: Iterable[Step], ground: Ground) -> None:
         for step in steps:
             if isinstance(step, Grown):
                 step = replace(  # noqa: PLW2901 -- the same step, with its circumstances
                     step, after=self.payloads, ground=ground, wall=time.time_ns(), mono=time.monotonic_ns()
                 )
+                known.note(step)
             self._names_dirty |= isinstance(step, Begun)
-            self._note(known, step)
             self._journal.add([step])
-
-    def _note(self, known: _Known, step: Step) -> None:
-        if not isinstance(step, Grown):
-            return
-        known.first = known.first or step
-        before = known.drains[-1].rows[1] if known.drains and known.drains[-1].generation == step.generation else 0
-        if step.rows > before:
-            known.drains.append(
-                Drain(
-                    generation=step.generation,
-                    rows=(before, step.rows),
-                    after=step.after or 0,
-                    ground=Ground(step.ground),
-                    wall=step.wall,
-                    mono=step.mono,
-                )
-            )
 
     # --- keeping -----------------------------------------------------------------------------------------------------
 
@@ -393,16 +359,14 @@ class LiveSession:
 
     def found(self) -> Found:
         """The session as capture hands sessions on: every piece with its lives."""
-        assembled = self._assembled()
-        roles = {str(piece.path): piece for piece in assembled.pieces} if assembled is not None else {}
-        pieces = list(self._pieces(roles))
+        whole = self._assembled()
         live = Live(payloads=self.folder / "payloads.jsonl", wall=self.head.wall, context=tuple(self._context))
         return Found(
             harness=self.harness,
             session=self.session,
-            pieces=tuple(_told_apart(pieces)),
-            findings=assembled.findings if assembled is not None else (),
-            forked_from=assembled.forked_from if assembled is not None else None,
+            pieces=tuple(pieces_of(self._files, self._refused, whole, self.session)),
+            findings=whole.findings if whole is not None else (),
+            forked_from=whole.forked_from if whole is not None else None,
             live=live,
         )
 
@@ -410,113 +374,5 @@ class LiveSession:
         """Device and inode of everything that was read."""
         return [(life.dev, life.ino) for known in self._files.values() for life in known.file.lives]
 
-    def _pieces(self, roles: Mapping[str, Piece]) -> Iterable[Piece]:
-        has_main = any(piece.role is Role.MAIN for piece in roles.values())
-        for path, known in self._files.items():
-            piece = roles.get(path)
-            if piece is None:
-                if known.line.side and not known.file.lives:
-                    continue
-                piece = self._guessed(known, main=not has_main)
-                has_main |= piece.role is Role.MAIN
-            lives = tuple(self._lives(known))
-            if not lives and piece.role is Role.SIDE:
-                continue
-            yield replace(
-                piece,
-                found_by=known.line.found_by,
-                lives=lives,
-                drains=tuple(known.drains),
-                state=self._state(known),
-                reason=known.file.refused or "",
-            )
-        for number, (path, reason) in enumerate(self._refused.items(), start=1):
-            yield Piece(
-                path=Path(path.replace("\0", "\ufffd")),
-                stream=f"refused-{number}",
-                role=Role.SIDE,
-                native_id=path,
-                found_by="payload",
-                state=CaptureState.REFUSED,
-                reason=reason,
-            )
-
-    def _guessed(self, known: _Known, *, main: bool) -> Piece:
-        """A file that no layout knows what to do with: the first is the main one, others are agents."""
-        path = Path(known.line.path)
-        if known.line.side:
-            return Piece(
-                path=path, stream="", role=Role.SIDE, native_id=known.line.native_id, found_by=known.line.found_by
-            )
-        stem = path.stem.removeprefix("agent-").encode("utf-8", "replace").decode()
-        if main and not path.stem.startswith("agent-"):
-            return Piece(path=path, stream="main", role=Role.MAIN, native_id=self.session, found_by="payload")
-        stream = "agent-" + _ODD.sub("_", stem)[:80]
-        return Piece(path=path, stream=stream, role=Role.SUBAGENT, native_id=stem, parent=None, found_by="payload")
-
-    def _state(self, known: _Known) -> CaptureState:
-        if not known.file.lives:
-            return CaptureState.MISSED if known.file.refused is None else CaptureState.REFUSED
-        first = known.first
-        late = first is not None and first.wall - first.mtime_ns > _LATE_NS
-        return CaptureState.BACKFILLED if late else CaptureState.LIVE
-
-    def _lives(self, known: _Known) -> Iterable[Life]:
-        file = known.file
-        for generation, life in enumerate(file.lives, start=1):
-            last = generation == len(file.lives)
-            gone = "deleted" if last and isinstance(file, Follower) and file.gone else ""
-            yield Life(
-                copy=file.copy_of(generation),
-                dev=life.dev,
-                ino=life.ino,
-                mtime_ns=life.mtime_ns,
-                ended_by=life.ended_by or gone,
-            )
-
     def _assembled(self) -> Found | None:
-        """What the layout of the harness makes of the files that are followed."""
-        candidates = [file for known in self._files.values() if (file := self._candidate(known)) is not None]
-        notes: list[Finding] = []
-        found, _ = assemble(sorted(candidates, key=lambda file: file.path), self.harness, notes.append)
-        if not found:
-            return None
-        chosen = next((one for one in found if one.session == self.session), found[0])
-        others = [piece for one in found if one is not chosen for piece in one.pieces]
-        if not others:
-            return chosen
-        taken = {piece.path for piece in chosen.pieces}
-        threads = [
-            replace(piece, role=Role.THREAD, stream=f"thread-{_ODD.sub('_', piece.native_id)[:80]}")
-            if piece.role is Role.MAIN
-            else piece
-            for piece in others
-            if piece.path not in taken
-        ]
-        return replace(chosen, pieces=(*chosen.pieces, *threads))
-
-    def _candidate(self, known: _Known) -> Candidate | None:
-        file = known.file
-        if not isinstance(file, Follower) or not file.lives:
-            return None
-        copy, size = file.copy_of(len(file.lives)), file.lives[-1].bytes
-        # the first rows decide; a file that names its session at last is looked at once more
-        if known.sniffed is None or (known.sniffed.session is None and known.looked != size):
-            try:
-                known.sniffed, known.looked = sniff(copy, self.harness if size else None), size
-            except ForensicError:
-                return None
-        return Candidate(path=Path(file.path), root=None, sniffed=known.sniffed, copy=copy)
-
-
-def _told_apart(pieces: Iterable[Piece]) -> Iterable[Piece]:
-    """Give streams of the same name different ones, and only one main file."""
-    taken: set[str] = set()
-    for piece in pieces:
-        stream, number = piece.stream, 1
-        while stream and stream in taken:
-            number += 1
-            stream = f"{piece.stream}.{number}"
-        taken.add(stream)
-        role = Role.THREAD if piece.role is Role.MAIN and stream != "main" else piece.role
-        yield replace(piece, stream=stream, role=role)
+        return assembled(self._files.values(), self.harness, self.session)

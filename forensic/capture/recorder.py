@@ -168,7 +168,8 @@ class Recorder:
     def step(self) -> bool:
         """One round; whether there may be more to do at once."""
         now = time.monotonic()
-        busy = self.spool.changed(now) and self._claim()
+        changed = self.spool.changed(now)
+        busy = changed and self._claim()
         if now - self._adopted > _ADOPT:
             self._adopted = now
             for name in self.spool.adopt(time.time()):
@@ -180,7 +181,10 @@ class Recorder:
             self.spool.sweep({pin for session in self.sessions.values() for pin in session.pins()}, time.time())
         self._poll(now)
         self._reap()
-        self._serve()
+        if changed:
+            self._hear()
+        if self._requests:
+            self._serve()
         self._seal_due(now)
         return busy
 
@@ -403,10 +407,12 @@ class Recorder:
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
-    def _serve(self) -> None:
+    def _hear(self) -> None:
         for name, text in self.spool.requests():
             if name not in self._requests:
                 self._requests[name] = asked(text)
+
+    def _serve(self) -> None:
         for name, request in list(self._requests.items()):
             if not request.started:
                 # what came before the request counts for it

@@ -30,6 +30,7 @@ _NAME: Final = re.compile(r"([0-9a-f]{32})-([0-9]{20})-([0-9]+)-[0-9]+-[0-9a-f]{
 _TEMPORARY: Final = re.compile(r"\.tmp-([0-9]+)-([0-9a-f]{8})")
 _PIN: Final = re.compile(r"([0-9]+)-([0-9]+)")
 _REQUEST: Final = re.compile(r"[0-9a-f]{16}\.request")
+_TICK_NS: Final = 20_000_000
 _STALE: Final = 60.0
 """Seconds after which the process that has the number of a temporary file's is taken for another."""
 
@@ -90,6 +91,7 @@ class Spool:
         """Nothing is made before it is needed."""
         self.folder = folder
         self.pins = folder / "pins"
+        self._name = str(folder)
         self._seen: tuple[int, float] | None = None
 
     def prepare(self) -> None:
@@ -99,12 +101,13 @@ class Spool:
     def changed(self, now: float) -> bool:
         """Whether something may have come since the last call; once a second it is looked at in any case."""
         try:
-            at = self.folder.stat().st_mtime_ns
+            at = os.stat(self._name).st_mtime_ns  # noqa: PTH116 -- fifty times a second
         except OSError:
             return False
         if self._seen is not None and self._seen[0] == at and now - self._seen[1] < 1.0:
             return False
-        self._seen = (at, now)
+        # clocks of file systems are coarse: what comes in the same tick shows no other time
+        self._seen = (at, now) if time.time_ns() - at > _TICK_NS else None
         return True
 
     def recheck(self) -> None:

@@ -93,6 +93,7 @@ _INHERITED = "inherited"
 _RIGHT = (*(name for name, _ in _COLUMNS), _INHERITED)
 _EXPENDABLE = ("cache write", _INHERITED, "cache read", _DATE)
 """Columns that give way where there is no room for all, the first one first."""
+_FIGURES = ("calls", "input", "output")
 _MARKS = {"exact": "", "inferred": "~", "lower_bound": ">", "unknown": "?"}
 _SHORT = 8
 """Characters of an id that are shown at least."""
@@ -105,6 +106,9 @@ Columns = dict[str, list[str]]
 def _table(told: Mapping[str, Any], by: Grouping) -> None:
     groups = _telling(told["groups"], by)
     columns, missing = _fitting(_columns(groups, told["total"], by), by.value)
+    if by is Grouping.session:
+        ids = [group["name"] for group in groups]
+        columns[by.value] = _told_apart(columns[by.value], ids, _room(columns, by.value))
     output.table([*columns], [*zip(*columns.values(), strict=True)], right=_RIGHT, elastic=by.value)
     for line in _notes(told, len(told["groups"]) - len(groups)):
         output.line(line)
@@ -129,8 +133,8 @@ def _columns(groups: Sequence[Mapping[str, Any]], total: Mapping[str, Any], by: 
         columns[name] = [_figure(group, field) for group in (*groups, total)]
     if any("inherited" in group and group["inherited"]["calls"] for group in groups):
         columns[_INHERITED] = [*(_count(group["inherited"]["total_tokens"] or None) for group in groups), ""]
-    columns[""] = [_MARKS[group["certainty"]["level"]] for group in (*groups, total)]
-    return columns
+    marks = [_MARKS[group["certainty"]["level"]] for group in (*groups, total)]
+    return {**columns, "": marks} if any(marks) else columns
 
 
 def _names(groups: Sequence[Mapping[str, Any]], by: Grouping) -> list[str]:
@@ -163,7 +167,8 @@ def _fitting(columns: Columns, key: str) -> tuple[Columns, list[str]]:
             _DATE if name == _STARTED else name: [cell[:10] for cell in cells] if name == _STARTED else cells
             for name, cells in columns.items()
         }
-    for name in _EXPENDABLE:
+    # a part of a date is none
+    for name in (*_EXPENDABLE, *(_FIGURES if key == Grouping.day else ())):
         if name in columns and _width(columns, key) > output.width():
             last = columns.pop(name)[-1]
             if name == _DATE:
@@ -173,8 +178,26 @@ def _fitting(columns: Columns, key: str) -> tuple[Columns, list[str]]:
 
 
 def _width(columns: Columns, key: str) -> int:
-    widths = {name: max(map(len, (name, *cells))) for name, cells in columns.items()}
-    return sum(widths.values()) - widths[key] + min(widths[key], _NAME) + 2 * (len(widths) - 1)
+    return output.width() - _room(columns, key) + min(max(map(len, (key, *columns[key]))), _NAME)
+
+
+def _room(columns: Columns, key: str) -> int:
+    """The cells that all other columns leave to one."""
+    others = [max(map(len, (name, *cells))) for name, cells in columns.items() if name != key]
+    return output.width() - sum(others) - 2 * len(others)
+
+
+def _told_apart(cells: list[str], names: Sequence[str], room: int) -> list[str]:
+    """Cells of ids that differ where there is no room for them: cut in their middle, if their ends tell them apart."""
+    room = max(room, _SHORT)
+    if max(map(len, cells), default=0) <= room:
+        return cells
+    ids = [one_line(name) for name in names]
+    for end in range(1, room - 1):
+        cut = [name if len(name) <= room else f"{name[: room - 1 - end]}\u2026{name[-end:]}" for name in ids]
+        if len(set(cut)) == len(set(ids)):
+            return [*cut, *cells[len(cut) :]]
+    return cells
 
 
 def _notes(told: Mapping[str, Any], silent: int) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from forensic.model import Usage
+from forensic.replay.lineage import Snapshot
 from forensic.replay.usage import (
     HISTORY,
     MAIN,
@@ -53,7 +53,7 @@ class Account(Struct, array_like=True):
     tally: Tally
     origin: str | None = None
     rules: dict[str, int] = {}
-    totals: dict[str, list[Usage]] = {}
+    totals: dict[str, list[Snapshot]] = {}
     unsettled: list[str] = []
     problems: list[str] = []
     content_id: str = ""
@@ -129,12 +129,12 @@ def _gather(accounts: Sequence[Account]) -> list[_Entry]:
         for call in account.tally.calls:
             if call.request is not None and call.key[0] == "message":
                 message_of.setdefault((account.harness, call.request), call.key[1])
-    entries: dict[tuple[str, ...], _Entry] = {}
+    entries: dict[tuple[object, ...], _Entry] = {}
     for number, account in enumerate(accounts):
         harness = account.harness
         for call in account.tally.calls:
             kind, told = call.key
-            name = (harness, kind, told) if kind == "message" else _name(account, call.key, message_of)
+            name = (harness, kind, told) if kind == "message" else _name(account, call, message_of)
             entry = entries.get(name)
             if entry is None:
                 entries[name] = _Entry(number, call)
@@ -155,10 +155,11 @@ def _merged(told: Sequence[Call]) -> Call:
     return call
 
 
-def _name(account: Account, key: Key, message_of: Mapping[tuple[str, str], str]) -> tuple[str, ...]:
-    kind, name = key
+def _name(account: Account, call: Call, message_of: Mapping[tuple[str, str], str]) -> tuple[object, ...]:
+    kind, name = call.key
     if kind == "number":
-        return (account.harness, account.session, kind, name)
+        # a number is counted in each file anew: what says the same under the same one is a copy, and nothing else is
+        return (account.harness, account.session, kind, name, call.at, call.counts)
     if kind == "request" and (message := message_of.get((account.harness, name))) is not None:
         kind, name = "message", message
     return (account.harness, kind, name)

@@ -57,13 +57,10 @@ class Lines(Struct):
         return tally
 
 
-def trace(
-    observations: Sequence[Observation], parents: Mapping[str, Sequence[Snapshot | Usage]] | None = None
-) -> Lines:
+def trace(observations: Sequence[Observation], parents: Mapping[str, Sequence[Snapshot]] | None = None) -> Lines:
     """The lineage of all streams of one session, given in recorded order.
 
-    `parents` are the running totals of threads outside of this session, by thread id, in their order; some do not say
-    when they were told.
+    `parents` are the running totals of threads outside of this session, by thread id, in their order.
     """
     lines = Lines()
     wanted = {seen.ref.stream for seen in observations if type(seen) is SessionStart}
@@ -74,10 +71,7 @@ def trace(
         if seen.ref.stream in wanted:
             streams.setdefault(seen.ref.stream, []).append(number)
     histories = [_History([observations[number] for number in numbers]) for numbers in streams.values()]
-    totals = {
-        thread: [one if isinstance(one, Snapshot) else Snapshot(None, one) for one in told]
-        for thread, told in (parents or {}).items()
-    }
+    totals = dict(parents or {})
     for history in histories:
         if history.own.thread is not None:
             totals.setdefault(history.own.thread, list(snapshots(history.rows)))

@@ -71,6 +71,17 @@ def test_a_call_keeps_the_largest_of_what_sessions_say_of_it() -> None:
     assert early.tally.calls[0].counts[1] == 3
 
 
+def test_rows_that_nothing_names_are_one_when_they_say_the_same_under_one_number() -> None:
+    """Two files of one session in different places: a copy is counted once, and what differs is no copy."""
+
+    def nameless(place: str, *outputs: int) -> Account:
+        calls = [call("", one, number, key=("number", f"{number}")) for number, one in enumerate(outputs)]
+        return Account("given", "s", place, Tally(calls, [], []))
+
+    assert figures(nameless("p", 100), nameless("q", 700)) == {"s": [2, 0, 800, 800]}
+    assert figures(nameless("p", 100, 7), nameless("q", 100, 7, 5)) == {"s": [3, 0, 112, 112]}
+
+
 def test_a_request_finds_its_message_in_another_session() -> None:
     """As it does within one."""
     named = account("a", call("m", 40, request="r"))
