@@ -327,7 +327,17 @@ def test_list_of_nothing(cli: Cli, home: Path) -> None:
     """An empty archive is no error; what to do next stands on standard error."""
     said = cli("list")
     assert (said.code, said.out) == (0, "")
-    assert said.err == f"no session in {home}/archive yet: forensic capture PATH\n"
+    assert said.err == f"no session in {home}/archive yet: forensic capture PATH, or forensic hooks install\n"
+
+
+def test_list_tells_of_sessions_being_recorded(cli: Cli, home: Path) -> None:
+    """What is not sealed yet is not listed, but nobody has to think that it was lost; an empty folder is no session."""
+    for name in ("a", "b"):
+        (home / "live" / name).mkdir(parents=True)
+    (home / "live" / "a" / "journal").touch()
+    said = cli("list")
+    assert (said.code, said.out) == (0, "")
+    assert said.err == "1 session being recorded and not sealed yet: forensic seal\n"
     assert cli("list", "--json").out == ""
 
 

@@ -9,11 +9,12 @@ from typing import Annotated
 import typer
 from msgspec import structs
 
+from forensic import private
 from forensic.archive import Archive, Kept, default_root
 from forensic.cli import output
 from forensic.cli.options import ArchiveFolder, AsJson
 from forensic.model import Finding, utc
-from forensic.renderers.wording import one_line
+from forensic.renderers.wording import count, one_line
 
 EXAMPLE = "  forensic list\n  forensic list --all --json"
 
@@ -50,8 +51,11 @@ def command(
         _table(shown)
     for finding in broken:
         output.aside(finding.note)
-    if not shown and not broken:
-        output.aside(f"no session in {place.root} yet: forensic capture PATH")
+    running = sum(1 for _ in (private.home() / "live").glob("*/journal")) if archive is None else 0
+    if running:
+        output.aside(f"{count(running, 'session')} being recorded and not sealed yet: forensic seal")
+    elif not shown and not broken:
+        output.aside(f"no session in {place.root} yet: forensic capture PATH, or forensic hooks install")
     return int(bool(broken))
 
 
