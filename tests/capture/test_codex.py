@@ -18,7 +18,7 @@ from forensic.capture.named import record
 from forensic.intake import capture
 from forensic.model import Finding, Manifest, Role, Row
 
-SHARED = Path(__file__).parents[3] / "shared"
+SHARED = (Path(__file__).parents[3] / "shared").resolve()
 CORPUS = SHARED / "corpus"
 DAY = ".codex/sessions/2026/05/01"
 OLD = ".codex/archived_sessions"

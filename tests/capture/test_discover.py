@@ -13,7 +13,7 @@ from forensic.capture.discover import Found, Piece, find
 from forensic.errors import NoSession, NoSuchPath, NotReadable, NotRegular, UnknownHarness
 from forensic.model import Finding, Role
 
-SHARED = Path(__file__).parents[3] / "shared"
+SHARED = (Path(__file__).parents[3] / "shared").resolve()
 P = ".claude/projects/-home-dev-demo"
 AGENT = row("s1", isSidechain=True, agentId="a1")
 

@@ -27,7 +27,7 @@ from forensic.harness import HARNESSES
 from forensic.jsonio import canonical
 from forensic.model import Binding, CaptureState, Finding, Gap, Ground, Manifest, Payload, Role, Row, SideFile, Unread
 
-SHARED = Path(__file__).parents[3] / "shared"
+SHARED = (Path(__file__).parents[3] / "shared").resolve()
 P = ".claude/projects/-home-dev-demo"
 SEOUL = timezone(timedelta(hours=9), "KST")
 BEGAN = datetime(2026, 5, 1, 21, 30, 0, 250, SEOUL)
