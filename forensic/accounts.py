@@ -19,14 +19,16 @@ from msgspec.structs import replace
 from forensic.bundle import open_bundle
 from forensic.capture.found import Found, Piece
 from forensic.capture.tail import Tail
-from forensic.crew import crew, shared
+from forensic.crew import helped, shared
 from forensic.dialects.parser import Parser
 from forensic.dialects.registry import parser
 from forensic.errors import ForensicError
-from forensic.model import Observation, Ref, Role, Row, Told
+from forensic.model import Observation, Ref, Response, Role, Row, SessionStart, Told
 from forensic.replay.counters import spent
+from forensic.replay.kinds import SPOKEN
 from forensic.replay.ledger import Account
 from forensic.replay.lineage import Lines, Snapshot, snapshots, trace
+from forensic.replay.player import play
 from forensic.replay.rewrites import Rewrites
 from forensic.replay.usage import Tally, tally, tally_told, told_of
 
@@ -88,7 +90,7 @@ def _read(work: Work, parents: Parents) -> Account:
     problems: list[str] = []
     if reads.meter is not None and reads.meter.read is not None:
         found = tally_told(_told(work, reads, reads.meter.read, problems))
-        return Account(work.harness, work.session, work.place, found, problems=problems)
+        return _heard(Account(work.harness, work.session, work.place, found, problems=problems), work, reads)
     needles = None if reads.meter is None else reads.meter.needles
     seen = _seen(_rows(work, needles, problems), reads.measure)
     lines = trace(seen)
@@ -98,17 +100,45 @@ def _read(work: Work, parents: Parents) -> Account:
         seen = _seen(_rows(work, None, problems), reads.time)
         lines = trace(seen, parents)
     found = tally(spent(seen, lines, work.session))
-    return Account(
+    made = Account(
         harness=work.harness,
         session=work.session,
         place=work.place,
         tally=found,
         origin=_origin(lines),
-        rules=lines.rules(),
+        rules=lines.told_apart(work.session),
         totals=_totals(seen, lines),
         unsettled=_unsettled(lines),
         problems=problems,
     )
+    return _heard(made, work, reads)
+
+
+def _heard(made: Account, work: Work, reads: Parser) -> Account:
+    """The account, and where it has no call whether a model was asked at all: that only the other rows tell."""
+    if not made.tally.calls and not made.problems and reads.rows and reads.tells_usage:
+        made.quiet = not _spoke(work, reads) and _known(work, reads)
+    return made
+
+
+def _spoke(work: Work, reads: Parser) -> bool:
+    """Whether a model spoke in a session that took nothing along: it is unknown then what that cost."""
+    for row in _rows(work, None, []):
+        for seen in reads.observe(row):
+            if type(seen) in SPOKEN and not (isinstance(seen, Response) and seen.synthetic):
+                return True
+            if isinstance(seen, SessionStart) and (seen.parent or seen.forked_from):
+                return False
+    return False
+
+
+def _known(work: Work, reads: Parser) -> bool:
+    """Whether the session's document knows what it cost."""
+    if work.bundle is not None and open_bundle(work.bundle).manifest.gaps:
+        return False
+    problems: list[str] = []
+    session = play(_rows(work, None, problems), reads, harness=work.harness, session=work.session)
+    return not problems and session.usage["total"]["certainty"]["level"] != "unknown"
 
 
 def _told(work: Work, reads: Parser, read: Short, problems: list[str]) -> Iterator[Told]:
@@ -264,8 +294,12 @@ def _together(works: Sequence[Work], jobs: int, step: Step) -> list[Account]:
     """The same by several processes; what one of them leaves undone is done here."""
     shares = shared([work.size for work in works], jobs)
     done: dict[int, Account] = {}
-    with crew(shares, lambda number: account(works[number])) as results:
+    with helped(shares, lambda number: account(works[number])) as results:
         for number, told in results:
             done[number] = _decode(told)
             step(works[number].size)
-    return [done.get(number) or account(work) for number, work in enumerate(works)]
+    for number, work in enumerate(works):
+        if number not in done:
+            done[number] = account(work)
+            step(work.size)
+    return [done[number] for number in range(len(works))]

@@ -461,7 +461,10 @@ def _abandon(folder: Path, name: str) -> None:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove work folders whose lock nobody holds."""
+    """Remove work folders whose lock nobody holds, or has; a lock is made before its folder and goes after it."""
+    for orphan in _entries(folder, re.compile(r"[0-9]+-[0-9a-f]{8}"), stat.S_ISDIR):
+        if not orphan.with_name(f"{orphan.name}.lock").exists():
+            shutil.rmtree(orphan, ignore_errors=True)
     for lock in _entries(folder, re.compile(r"[0-9]+-[0-9a-f]{8}\.lock"), stat.S_ISREG):
         with contextlib.suppress(OSError):
             descriptor = os.open(lock, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0))

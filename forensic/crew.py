@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["crew", "shared"]
+__all__ = ["crew", "helped", "shared"]
 
 _CHUNK: Final = 1 << 18
 _HEAD: Final = 8
@@ -38,17 +38,13 @@ def shared(sizes: Sequence[int], jobs: int) -> list[list[int]]:
 def crew(shares: Sequence[Sequence[int]], work: Callable[[int], Any]) -> Iterator[Iterator[tuple[int, bytes]]]:
     """One child for each share; (number, result in msgpack) of everything that they get done, in no order.
 
-    A child that dies takes only what it has not handed back; on the way out all of them are gone.
+    A child that dies takes only what it has not handed back; on the way out all of them are gone. Raises `OSError` when
+    one cannot be made.
     """
     readers: dict[int, int] = {}
     try:
         for share in shares:
-            reader, writer = os.pipe()
-            child = os.fork()
-            if child == 0:
-                os.close(reader)
-                _labour(share, work, writer)
-            os.close(writer)
+            reader, child = _hire(share, work)
             readers[reader] = child
         yield _results(readers)
     finally:
@@ -58,6 +54,32 @@ def crew(shares: Sequence[Sequence[int]], work: Callable[[int], Any]) -> Iterato
                 os.kill(child, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(child, 0)
+
+
+@contextlib.contextmanager
+def helped(shares: Sequence[Sequence[int]], work: Callable[[int], Any]) -> Iterator[Iterator[tuple[int, bytes]]]:
+    """The same for who does by himself what nobody did: where not all children can be made there are no results."""
+    with contextlib.ExitStack() as stack:
+        results: Iterator[tuple[int, bytes]] = iter(())
+        with contextlib.suppress(OSError):
+            results = stack.enter_context(crew(shares, work))
+        yield results
+
+
+def _hire(share: Sequence[int], work: Callable[[int], Any]) -> tuple[int, int]:
+    """A child at work: the end of a pipe at which its results come, and its process id."""
+    reader, writer = os.pipe()
+    try:
+        child = os.fork()
+    except OSError:
+        os.close(reader)
+        os.close(writer)
+        raise
+    if child == 0:
+        os.close(reader)
+        _labour(share, work, writer)
+    os.close(writer)
+    return reader, child
 
 
 def _labour(share: Sequence[int], work: Callable[[int], Any], writer: int) -> None:

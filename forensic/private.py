@@ -11,7 +11,7 @@ from typing import BinaryIO, Final
 
 from forensic.errors import WriteFailed
 
-__all__ = ["contents", "create", "folder", "home"]
+__all__ = ["contents", "create", "folder", "home", "sync"]
 
 _FLAGS: Final = (
     os.O_WRONLY
@@ -53,11 +53,26 @@ def create(path: Path) -> BinaryIO:
 
 def contents(path: Path) -> bytes:
     """All of a file that is a regular one of ours; any other is refused with an `OSError`, and none is waited for."""
-    with os.fdopen(os.open(path, _READING), "rb") as file:
-        status = os.fstat(file.fileno())
+    descriptor = os.open(path, _READING)
+    try:
+        status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or (hasattr(os, "geteuid") and status.st_uid != os.geteuid()):
             raise PermissionError(errno.EACCES, "no regular file of ours", str(path))
-        return file.read()
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(descriptor)
+
+
+def sync(folder: Path) -> None:
+    """Make the names in a folder last through a loss of power. Raises `OSError`."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def folder(path: Path) -> Path:
@@ -66,6 +81,7 @@ def folder(path: Path) -> Path:
         for one in reversed(list(takewhile(lambda each: not each.exists(), (path, *path.parents)))):
             one.mkdir(mode=0o700, exist_ok=True)
             one.chmod(0o700)
+            sync(one.parent)
         path.chmod(0o700)
     except OSError as error:
         raise WriteFailed(path=path, detail=error.strerror or type(error).__name__) from None

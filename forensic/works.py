@@ -1,4 +1,4 @@
-"""Works: what ``forensic usage`` was asked to read, and what an archive told the last time it was read.
+"""Works: what ``forensic usage`` was asked to read, all of it together.
 
 An argument is an archive, a bundle (or an unpacked recording), the beginning of an id in the archive, or raw
 transcripts. All raw ones are looked through together, as a capture does.
@@ -8,44 +8,29 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
 from datetime import UTC, tzinfo
-from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
-import msgspec
-from msgspec import Struct
-
-from forensic import __version__, private
 from forensic.accounts import Work, accounts, settled
 from forensic.archive import Archive, default_root
-from forensic.bundle import open_bundle
 from forensic.capture.discover import find
 from forensic.capture.found import Found
-from forensic.dialects.registry import dialect
-from forensic.errors import NoSuchPath, Unusable
+from forensic.capture.tail import PACKED
+from forensic.errors import NoSession, NoSuchPath, Unusable
 from forensic.model import Finding, Role
+from forensic.remembered import Answers, Memory, spelled
 from forensic.replay import ledger
 from forensic.replay.ledger import Account
-from forensic.replay.version import REPLAY_VERSION
 
 __all__ = ["Bar", "gather", "told"]
 
 Report = Callable[[Finding], None]
 
-FORMAT: Final = 2
-"""Raised when accounts are written down in another way."""
 _UNPACKED: Final = 8
 """About so many bytes a byte of a bundle holds."""
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
-_SUM: Final = 32
-"""Bytes of the digest before what is remembered."""
-
-_Kind = TypeVar("_Kind")
 
 
 class Bar(Protocol):
@@ -65,8 +50,8 @@ def told(  # noqa: PLR0913 -- what the command was asked, by name
 
     Of an archive in which nothing changed since it was asked for the same it is the report of then.
     """
-    last = _Last(_only_archive(names, archive), by) if zone is UTC else None
-    known = None if last is None else last.report()
+    answers = Answers(_only_archive(names, archive), by) if zone is UTC else None
+    known = None if answers is None else answers.last()
     if known is not None:
         return known
     troubles: list[Finding] = []
@@ -75,8 +60,8 @@ def told(  # noqa: PLR0913 -- what the command was asked, by name
         made = ledger.report(ledger.settle(found), by, zone)
     for trouble in troubles:
         report(trouble)
-    if last is not None and not troubles:
-        last.keep(made, {one.harness for one in found})
+    if answers is not None and not troubles:
+        answers.keep(made, {one.harness for one in found})
     return made
 
 
@@ -120,16 +105,28 @@ def gather(names: Sequence[str], archive: Path | None, report: Report, bar: Bar)
         elif _is_archive(path):
             tasks.archive(Archive(path))
         elif _is_recording(path):
-            open_bundle(path)
             tasks.bundle(path)
         else:
             raw.append(path)
     if not names:
         tasks.archive(Archive(home))
-    if raw:
-        for found in find(raw, report=report):
-            tasks.raw(found)
+    for found in _found(raw, report):
+        tasks.raw(found)
     return tasks.run(bar)
+
+
+def _found(raw: Sequence[Path], report: Report) -> list[Found]:
+    """The sessions of raw files. That there is none is an error, unless what was found instead is told as a problem."""
+    met: list[Finding] = []
+    try:
+        return find(raw, report=met.append) if raw else []
+    except NoSession:
+        if not any(finding.problem for finding in met):
+            raise
+        return []
+    finally:
+        for finding in met:
+            report(finding)
 
 
 def _is_archive(path: Path) -> bool:
@@ -138,11 +135,13 @@ def _is_archive(path: Path) -> bool:
 
 
 def _is_recording(path: Path) -> bool:
-    """Whether it is a bundle, sealed or unpacked, and no compressed transcript."""
+    """Whether it is a bundle, sealed or unpacked, and no compressed transcript; by its name, whatever became of it."""
     if path.is_dir():
         return (path / "manifest.json").is_file() and (path / "transcripts").is_dir()
-    if not path.is_file() or path.name.endswith(".jsonl.zst"):
+    if not path.is_file() or path.name.endswith(PACKED):
         return False
+    if path.suffix == ".zst":
+        return True
     with contextlib.suppress(OSError), path.open("rb") as start:
         return start.read(4) == _ZSTD
     return False
@@ -155,7 +154,7 @@ class _Tasks:
         self._report = report
         self._works: list[Work] = []
         self._known: dict[int, Account] = {}
-        self._memories: list[tuple[_Memory, dict[str, int]]] = []
+        self._memories: list[tuple[Archive, Memory, dict[str, int]]] = []
 
     def raw(self, found: Found) -> None:
         """Files as they lie."""
@@ -168,23 +167,23 @@ class _Tasks:
                 with contextlib.suppress(OSError):
                     size += piece.path.stat().st_size
         self._works.append(
-            Work(harness=found.harness, session=found.session, place=_spelled(found.place), size=size, found=found)
+            Work(harness=found.harness, session=found.session, place=spelled(found.place), size=size, found=found)
         )
 
     def bundle(self, path: Path) -> None:
         """One recording."""
-        self._works.append(Work(place=_spelled(path), size=_size(path), bundle=path))
+        self._works.append(Work(place=spelled(path), size=_size(path), bundle=path))
 
     def archive(self, archive: Archive) -> None:
         """All bundles of an archive."""
-        memory = _Memory(archive)
+        memory = Memory(archive)
         places: dict[str, int] = {}
         for path, size, known in memory.bundles(self._report):
             number = places[path.name] = len(self._works)
             if known is not None:
                 self._known[number] = known
-            self._works.append(Work(place=_spelled(path), size=size * _UNPACKED, bundle=path))
-        self._memories.append((memory, places))
+            self._works.append(Work(place=spelled(path), size=size * _UNPACKED, bundle=path))
+        self._memories.append((archive, memory, places))
 
     def run(self, bar: Bar) -> list[Account]:
         """Read what is not known, remember what archives tell, and put all together.
@@ -195,13 +194,15 @@ class _Tasks:
         bar.total(sum(self._works[number].size for number in left))
         read = accounts([self._works[number] for number in left], bar.step)
         self._known.update(zip(left, read, strict=True))
-        superseded: set[int] = set()
-        for memory, places in self._memories:
-            told = {name: self._known[number] for name, number in places.items()}
+        left_out: set[int] = set()
+        for archive, memory, places in self._memories:
+            strays = {name for name, number in places.items() if self._strays(archive, number)}
+            told = {name: self._known[number] for name, number in places.items() if name not in strays}
             memory.keep(told)
             old = {content_id for one in told.values() for content_id in one.supersedes}
-            superseded.update(number for name, number in places.items() if told[name].content_id in old)
-        counted = [number for number in range(len(self._works)) if number not in superseded]
+            left_out.update(places[name] for name in strays)
+            left_out.update(places[name] for name, one in told.items() if one.content_id in old)
+        counted = [number for number in range(len(self._works)) if number not in left_out]
         found = settled([self._works[number] for number in counted], [self._known[number] for number in counted])
         for one in found:
             for problem in one.problems:
@@ -209,10 +210,14 @@ class _Tasks:
         # a bundle that could not even be opened is nobody's account
         return [one for one in found if one.harness]
 
-
-def _spelled(path: Path) -> str:
-    """A path as text that any encoder takes; bytes that are no UTF-8 are spelled out, so that no two look the same."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
+    def _strays(self, archive: Archive, number: int) -> bool:
+        """Whether a bundle lies where another one would: that one is missing, and this one counts where it belongs."""
+        told, path = self._known[number], self._works[number].bundle
+        if path is None or not told.content_id or path == archive.path_of(told.harness, told.content_id):
+            return False
+        note = f"{spelled(path)}: its content has another name"
+        self._report(Finding(kind="misnamed-bundle", note=note, problem=True))
+        return True
 
 
 def _size(path: Path) -> int:
@@ -220,134 +225,3 @@ def _size(path: Path) -> int:
     with contextlib.suppress(OSError):
         return path.stat().st_size * _UNPACKED
     return 0
-
-
-class _Facts(Struct, kw_only=True):
-    """What one bundle file told when it was read. `reader` is everything that decides what it tells."""
-
-    size: int
-    mtime_ns: int
-    reader: str
-    account: Account
-
-    def still(self, status: os.stat_result) -> bool:
-        """Whether the file is the same, and would be read in the same way."""
-        same = (self.size, self.mtime_ns) == (status.st_size, status.st_mtime_ns)
-        return same and self.reader == _reader(self.account.harness)
-
-
-def _reader(harness: str) -> str:
-    return f"forensic {__version__}, replay {REPLAY_VERSION}, {harness} {dialect(harness).newest}, accounts {FORMAT}"
-
-
-class _Memory:
-    """What the bundles of one archive told the last time, by the name of each: it says what the bundle holds."""
-
-    def __init__(self, archive: Archive) -> None:
-        self._archive = archive
-        self._told: dict[str, _Facts] = {}
-        self._there: dict[str, os.stat_result] = {}
-        self._told = _recalled(archive.memory("accounts"), dict[str, _Facts]) or {}
-
-    def bundles(self, report: Report) -> Iterator[tuple[Path, int, Account | None]]:
-        """All bundles, their sizes in bytes, and what is known of each; those that are not there are reported."""
-        for path in self._archive.files():
-            try:
-                status = self._there[path.name] = path.stat()
-            except OSError as error:
-                note = f"{_spelled(path)}: {error.strerror}"
-                report(Finding(kind="unreadable-bundle", note=note, problem=True))
-                continue
-            known = self._told.get(path.name)
-            yield path, status.st_size, known.account if known is not None and known.still(status) else None
-
-    def keep(self, told: dict[str, Account]) -> None:
-        """Write down what there is now; an archive that nobody may write to is read anew each time."""
-        now = {
-            name: _Facts(
-                size=self._there[name].st_size,
-                mtime_ns=self._there[name].st_mtime_ns,
-                reader=_reader(one.harness),
-                account=one,
-            )
-            for name, one in told.items()
-            if not one.problems
-        }
-        if now.keys() == self._told.keys() and all(now[name].account is self._told[name].account for name in now):
-            return
-        _remember(self._archive.memory("accounts"), now)
-
-
-class _Told(Struct, kw_only=True):
-    """Reports on an archive as it was at `state`; `readers` are what decided them, by harness."""
-
-    state: str
-    readers: dict[str, str]
-    reports: dict[str, dict[str, Any]] = {}
-
-
-class _Last:
-    """What was told last of one archive."""
-
-    def __init__(self, archive: Archive | None, by: str) -> None:
-        self._archive = archive
-        self._by = by
-        self._state = "" if archive is None else _state(archive)
-        self._told: _Told | None = None
-
-    def report(self) -> dict[str, Any] | None:
-        """The report on the archive as it is now, if it was made before by what would make it today."""
-        if self._archive is None:
-            return None
-        told = _recalled(self._archive.memory("reports"), _Told)
-        if told is None or told.state != self._state:
-            return None
-        if any(_reader(name) != known for name, known in told.readers.items()):
-            return None
-        self._told = told
-        return told.reports.get(self._by)
-
-    def keep(self, report: dict[str, Any], harnesses: AbstractSet[str]) -> None:
-        """Remember a report, beside those on the same state."""
-        if self._archive is None or _state(self._archive) != self._state:
-            return
-        told = self._told or _Told(state=self._state, readers={name: _reader(name) for name in sorted(harnesses)})
-        told.reports[self._by] = report
-        _remember(self._archive.memory("reports"), told)
-
-
-def _state(archive: Archive) -> str:
-    """What an archive holds, told by the names, sizes and times of its bundles: none of them is ever changed."""
-    digest = blake2b(digest_size=16)
-    for path in archive.files():
-        with contextlib.suppress(OSError):
-            status = path.stat()
-            digest.update(f"{path.name} {status.st_size} {status.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
-
-
-def _recalled(path: Path, kind: type[_Kind]) -> _Kind | None:
-    """What was remembered in a file, if it is still what was written there."""
-    try:
-        told = private.contents(path)
-        if told[:_SUM] != blake2b(told[_SUM:], digest_size=_SUM).digest():
-            return None
-        return msgspec.msgpack.decode(memoryview(told)[_SUM:], type=kind)
-    except Exception:  # noqa: BLE001 -- nothing that lies there may stop the command, which can do without
-        return None
-
-
-def _remember(path: Path, value: object) -> None:
-    """Write it down: private, with a digest before it, whole or not at all; where that cannot be done, do without."""
-    try:
-        told = msgspec.msgpack.encode(value)
-        descriptor, name = tempfile.mkstemp(prefix="told.new-", dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as out:
-                out.write(blake2b(told, digest_size=_SUM).digest())
-                out.write(told)
-            Path(name).replace(path)
-        finally:
-            Path(name).unlink(missing_ok=True)
-    except Exception:  # noqa: BLE001 -- what is not remembered is read again the next time
-        return

@@ -43,7 +43,8 @@ FLOORS = {
     "intake": 42,
     "accounts": 43,
     "doctor": 43,
-    "works": 44,
+    "remembered": 44,
+    "works": 45,
     "cli": 50,
     "demo": 50,
 }

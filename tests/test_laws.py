@@ -197,8 +197,8 @@ IDENTIFIED = {"claude", "copilot", "unknown"}
 
 
 def rewritten(entry: Row) -> Row:
-    """The same row in the next generation of its file."""
-    return replace(entry, ref=Ref(entry.ref.stream, entry.ref.generation + 1, entry.ref.offset))
+    """The same row in a generation of its file that comes after all there are."""
+    return replace(entry, ref=Ref(entry.ref.stream, entry.ref.generation + 10, entry.ref.offset))
 
 
 def copy(entry: Row) -> Row:

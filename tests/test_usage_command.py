@@ -212,7 +212,7 @@ def test_an_archive_nobody_may_write_to_answers_all_the_same(
     def refuse(**_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("forensic.works.tempfile.mkstemp", refuse)
+    monkeypatch.setattr("forensic.remembered.tempfile.mkstemp", refuse)
     assert told(cli("usage", "--json")) == first
     assert list(work.glob("told.*")) == []
 

@@ -136,7 +136,8 @@ def _followed(files: Mapping[str, Followed], roles: Mapping[str, Piece], session
             piece,
             found_by=known.line.found_by,
             lives=lives,
-            drains=tuple(known.drains),
+            # a text that is followed like rows has none
+            drains=() if piece.role is Role.SIDE else tuple(known.drains),
             state=known.state,
             reason=known.file.refused or "",
         )

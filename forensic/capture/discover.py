@@ -20,7 +20,7 @@ from forensic.capture import claude, codex, copilot, cursor
 from forensic.capture.found import Candidate, Found, Piece, stem
 from forensic.capture.sniff import Sniffed, sniff
 from forensic.capture.walk import Identity, Report, identity, shown, walk
-from forensic.crew import crew
+from forensic.crew import helped
 from forensic.errors import ForensicError, NoSession, NoSuchPath, NotReadable, NotRegular, UnknownHarness
 from forensic.harness import HARNESSES, UNKNOWN
 from forensic.model import Finding, Role
@@ -118,7 +118,7 @@ class _Search:
         jobs = min(os.cpu_count() or 1, _MOST_JOBS, len(met) // _MANY)
         if jobs > 1 and hasattr(os, "fork"):
             shares = [range(first, len(met), jobs) for first in range(jobs)]
-            with crew(shares, lambda at: self._sniffed(met[at][1].path)) as results:
+            with helped(shares, lambda at: self._sniffed(met[at][1].path)) as results:
                 told.update((number, _decode(result)) for number, result in results)
         for number, (key, one) in enumerate(met):
             sniffed = told[number] if number in told else self._sniffed(one.path)
@@ -147,7 +147,10 @@ class _Search:
         """Whether a file that no layout accounts for is a session of its own."""
         if file.lent or file.root is None:
             return not file.lent
-        if file.sniffed.rows == "other":
+        if file.sniffed.rows == "other" and file.sniffed.damage is not None:
+            note = f"{shown(file.path)}: {file.sniffed.damage}; no row of it can be read, and it was left out"
+            self._report(Finding(kind="unreadable-file", note=note, problem=True))
+        elif file.sniffed.rows == "other":
             note = f"{shown(file.path)} holds no row that is a JSON object and was left out"
             self._report(Finding(kind="no-transcript", note=note))
         if file.sniffed.rows != "objects":

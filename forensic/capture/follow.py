@@ -122,9 +122,24 @@ class _Copies:
             else:
                 self.lives[step.generation - 1].ended_by = step.by
         for generation, life in enumerate(self.lives, start=1):
-            if not self.copy_of(generation).exists():
-                os.close(os.open(self.copy_of(generation), _COPY, 0o600))
-            os.truncate(self.copy_of(generation), life.bytes)
+            self._fit(self.copy_of(generation), life)
+
+    @staticmethod
+    def _fit(path: Path, life: _Life) -> None:
+        descriptor = os.open(path, _COPY, 0o600)
+        try:
+            size = os.fstat(descriptor).st_size
+            if size < life.bytes:
+                # somebody took it away: what is not there is not made up
+                at = life.rows = 0
+                while data := read_at(descriptor, at, _CHUNK):
+                    life.rows += data.count(b"\n")
+                    at += len(data)
+                life.bytes = at
+            elif size > life.bytes:
+                os.ftruncate(descriptor, life.bytes)
+        finally:
+            os.close(descriptor)
 
     def sync(self) -> None:
         """Make what was copied last through a loss of power."""
@@ -182,12 +197,14 @@ class Follower(_Copies):
         """Whether a file is held open."""
         return self._file >= 0
 
-    def drain(self, *, whole: bool = False) -> list[Step]:
+    def drain(self, *, whole: bool = False, held: bool = False) -> list[Step]:
         """Copy what is new, and say what happened; with `whole`, all that was read before is compared, too.
 
-        Raises `OSError` when the copy cannot be written.
+        With `held` only what is open already is looked at. Raises `OSError` when the copy cannot be written.
         """
         steps = self._take(whole=whole) if self._file >= 0 else []
+        if held:
+            return steps
         try:
             status = os.lstat(self.path)
         except (OSError, ValueError):
@@ -220,7 +237,7 @@ class Follower(_Copies):
         steps: list[Step] = []
         if self.lives and not self.lives[-1].ended_by:
             life = self.lives[-1]
-            if self._file < 0 and (life.dev, life.ino) == (status.st_dev, status.st_ino):
+            if (life.dev, life.ino) == (status.st_dev, status.st_ino):
                 self._hold(descriptor)
                 self._remember(self._copied(0, _HEAD), self._copied(max(0, life.bytes - _FOOT), _FOOT))
                 return self._take(whole=True)
@@ -343,9 +360,15 @@ class Versions(_Copies):
             return []
         try:
             descriptor = self._open()
-        except (Refused, Gone, OSError) as error:
-            self.refused = str(error) if isinstance(error, Refused) else None
+        except Gone:
             return []
+        except Refused as error:
+            self.refused = str(error)
+            return []
+        except OSError as error:
+            self.refused = f"cannot be opened: {error.strerror or type(error).__name__}"
+            return []
+        self.refused = None
         try:
             return self._take(descriptor, seen)
         finally:

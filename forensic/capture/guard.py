@@ -6,6 +6,7 @@ transcripts, is opened. It is opened once and then read by its descriptor; no na
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
@@ -31,6 +32,8 @@ _FILE: Final = (
     | getattr(os, "O_BINARY", 0)
 )
 _LONGEST: Final = 4096
+_NO_WAY: Final = frozenset({errno.ELOOP, errno.EMLINK, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ENXIO, errno.EISDIR})
+"""What a call says of a name that leads to the wrong thing; anything else may be better the next time."""
 
 
 class Refused(Exception):
@@ -46,17 +49,25 @@ class Roots:
 
     def __init__(self, folders: Iterable[str]) -> None:
         """Of a folder that is a link itself, where it leads is looked up once, now."""
-        self._roots: dict[str, str] = {}
+        roots: dict[str, str] = {}
         for folder in folders:
             real = os.path.realpath(folder)
-            self._roots[os.path.normpath(folder)] = real
-            self._roots[real] = real
+            roots[os.path.normpath(folder)] = real
+            roots[real] = real
+        # of two roots the inner one counts: it may be a link, which no way from the outer one goes through
+        self._roots = dict(sorted(roots.items(), key=lambda root: -len(root[0])))
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys(self._roots.values()))
 
     def split(self, path: str) -> tuple[str, list[str]]:
         """The real root that a path lies below, and the names that lead there from it. Raises `Refused`."""
+        try:
+            # only what can be written down can be opened again after a restart
+            if b"\0" in path.encode():
+                raise Refused("a name with NUL in it")
+        except UnicodeEncodeError:
+            raise Refused("a name that is no UTF-8") from None
         for given, real in self._roots.items():
             below = path[len(given) :]
             if path.startswith(given) and below[:1] in {os.sep, os.altsep}:
@@ -108,7 +119,7 @@ def open_guarded(path: str, roots: Roots, linked: Callable[[int, int], bool] = l
         return _shared(Path(root, *names))
     try:
         folder = os.open(root, _DIRECTORY)
-    except OSError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise Gone(path) from error
     try:
         for name in names[:-1]:
@@ -137,6 +148,8 @@ def _below(folder: int, name: str) -> int:
     except FileNotFoundError:
         raise Gone(name) from None
     except OSError as error:
+        if error.errno not in _NO_WAY:
+            raise
         raise Refused(f"a link or no folder in its path: {error.strerror}") from None
 
 
@@ -148,6 +161,8 @@ def _file(folder: int, name: str, linked: Callable[[int, int], bool]) -> int:
     except FileNotFoundError:
         raise Gone(name) from None
     except OSError as error:
+        if error.errno not in _NO_WAY:
+            raise
         raise Refused(f"cannot be opened: {error.strerror or type(error).__name__}") from None
     try:
         _judge(os.fstat(descriptor), linked)
@@ -162,7 +177,7 @@ def _judge(status: os.stat_result, linked: Callable[[int, int], bool]) -> None:
         raise Refused("a link")
     if not stat.S_ISREG(status.st_mode):
         raise Refused("not a regular file")
-    if hasattr(os, "getuid") and status.st_uid != os.getuid():
+    if not _is_ours(status):
         raise Refused("a file of another user")
     if status.st_nlink > 1 and not (status.st_nlink == 2 and linked(status.st_dev, status.st_ino)):
         raise Refused("a file with another name besides")
@@ -182,7 +197,11 @@ def open_pin(pins: Path, dev: int, ino: int) -> int:
     except OSError as error:
         raise Gone(pin_name(dev, ino)) from error
     status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode) or (status.st_dev, status.st_ino) != (dev, ino):
+    if not stat.S_ISREG(status.st_mode) or (status.st_dev, status.st_ino) != (dev, ino) or not _is_ours(status):
         os.close(descriptor)
         raise Refused("a pin of another file")
     return descriptor
+
+
+def _is_ours(status: os.stat_result) -> bool:
+    return not hasattr(os, "getuid") or status.st_uid == os.getuid()

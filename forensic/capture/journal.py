@@ -1,11 +1,13 @@
 """The journal of a session that is being recorded: what has happened so far, one checked line each.
 
 A line counts once it was synced, and only lines that were synced were ever acted upon; so whatever a crash has made of
-the end of the file is cut off when it is read.
+the end of the file is cut off when it is read. A whole line that means nothing here is of a newer version: then nothing
+is touched.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import zlib
 from collections.abc import Iterable, Sequence
@@ -16,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from forensic.capture.follow import Begun, Ended, Grown, write_all
+from forensic.private import sync as sync_folder
 
 __all__ = ["Context", "File", "Head", "Journal", "Line", "Refusal", "Taken", "sync_folder"]
 
@@ -81,22 +84,11 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Line).decode
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder last through a loss of power."""
-    if os.name == "nt":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 class Journal:
     """An open journal. `lines` are those that were there when it was opened."""
 
     def __init__(self, path: Path) -> None:
-        """Open or make it, and cut off what a crash has left at its end. Raises `OSError`."""
+        """Open or make it, and cut off what a crash has left at its end. Raises `OSError`, also when it is newer."""
         self._descriptor = os.open(path, _FLAGS, 0o600)
         self.lines: Sequence[Line] = ()
         self._pending: list[bytes] = []
@@ -111,8 +103,7 @@ class Journal:
     def add(self, lines: Iterable[Line]) -> None:
         """Have lines written with the next `commit`."""
         for line in lines:
-            text = _encode(line)
-            self._pending.append(b"%08x %b\n" % (zlib.crc32(text), text))
+            self._pending.append(_line(_encode(line)))
 
     @property
     def pending(self) -> bool:
@@ -137,11 +128,16 @@ def _read(path: Path) -> tuple[list[Line], int]:
     good = 0
     with path.open("rb") as stream:
         for text in stream:
-            try:
-                if not text.endswith(b"\n") or int(text[: _SUM - 1], 16) != zlib.crc32(text[_SUM:-1]):
-                    break
-                lines.append(_decode(text[_SUM:-1]))
-            except (ValueError, msgspec.MsgspecError):
+            told = text[_SUM:-1]
+            if text != _line(told):
                 break
+            try:
+                lines.append(_decode(told))
+            except msgspec.MsgspecError:
+                raise OSError(errno.ENOTSUP, "a newer version of forensic recorded it", str(path)) from None
             good += len(text)
     return lines, good
+
+
+def _line(told: bytes) -> bytes:
+    return b"%08x %b\n" % (zlib.crc32(told), told)

@@ -18,7 +18,7 @@ from forensic.capture.context import repository
 from forensic.capture.follow import Begun, Ended, Follower, Grown, Step, Versions, write_all
 from forensic.capture.found import Found, Live
 from forensic.capture.guard import Gone, Refused, Roots, open_guarded, open_pin, usable
-from forensic.capture.journal import Context, File, Head, Journal, Refusal, Taken, sync_folder
+from forensic.capture.journal import Context, File, Head, Journal, Refusal, Taken
 from forensic.capture.payloads import Facts
 from forensic.capture.spool import Spool, is_alive
 from forensic.harness import HARNESSES
@@ -71,16 +71,21 @@ class LiveSession:
         self.changed = time.monotonic()
         self.polled = 0.0
         self.children: set[str] = set()
+        try:
+            self.head = self._begin(head)
+            self._restore()
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self, head: Head | None) -> Head:
         first = next(iter(self._journal.lines), head)
         if not isinstance(first, Head):
-            self.close()
-            raise ValueError(f"{folder} holds no session")  # noqa: TRY004 -- no wrong type: an empty journal
-        self.head = first
+            raise ValueError(f"{self.folder} holds no session")  # noqa: TRY004 -- no wrong type: an empty journal
         if not self._journal.lines:
             self._journal.add([first])
             self._names_dirty = True
-        self._restore()
-        self.recorded_at = self.head.wall
+        return first
 
     @staticmethod
     def head_of(folder: Path) -> Head | None:
@@ -164,11 +169,10 @@ class LiveSession:
         """Record a payload: before it whatever stands in its session's files by now. Raises `OSError`."""
         if name in self.names:
             return
-        for path in facts.paths:
-            self._reveal(path, payload)
+        there = dict(filter(None, (self._reveal(path, payload) for path in facts.paths)))
         self._expect()
         self.look(now=facts.boundary)
-        self.drain(Ground.BOUNDARY if facts.boundary else Ground.PAYLOAD)
+        self._drain(Ground.BOUNDARY if facts.boundary else Ground.PAYLOAD, there=there)
         self._repository(facts.cwd)
         self.payloads += 1
         number = self.payloads
@@ -207,34 +211,41 @@ class LiveSession:
             return False
         return then != boot or not is_alive(process)
 
-    def _reveal(self, path: str, payload: Payload) -> None:
-        """Follow a file that a payload names, also one that is only to be had by its pin any more."""
+    def _reveal(self, path: str, payload: Payload) -> tuple[str, bool] | None:
+        """Follow a file that a payload names, also one that is only to be had by its pin any more.
+
+        Its path, and whether what was there when the hook ran is there now. If not, what is there now is left to later
+        payloads, which may know of others in between, and to the next look.
+        """
         try:
             real = usable(path, self._roots, HARNESSES[self.harness].hooks.endings)
         except Refused as error:
             self._refuse(path, str(error))
-            return
+            return None
         known = self._follow(str(real), "payload")
         file = known.file
+        there = not file.lives
         for saw in payload.saw:
-            if saw.ino and saw.size >= 0 and saw.path == path and isinstance(file, Follower):
-                self._pinned(known, file, saw.dev, saw.ino)
+            if saw.path == path and isinstance(file, Follower):
+                there = saw.size >= 0 and self._is_there(known, file, saw.dev, saw.ino)
+        return str(real), there
 
-    def _pinned(self, known: Followed, file: Follower, dev: int, ino: int) -> None:
-        """Take in a file that stood there when the hook ran and may have gone since."""
-        if file.knows(dev, ino):
-            return
+    def _is_there(self, known: Followed, file: Follower, dev: int, ino: int) -> bool:
+        """Whether a file has its name still; if not it is taken in now."""
         try:
             status = os.lstat(file.path)
             if (status.st_dev, status.st_ino) == (dev, ino):
-                return
+                return True
         except (OSError, ValueError):
             pass
-        try:
-            descriptor = open_pin(self._spool.pins, dev, ino)
-        except (Gone, Refused):
-            return
-        self._add(known, file.offer(descriptor), Ground.PAYLOAD)
+        if not file.knows(dev, ino):
+            try:
+                descriptor = open_pin(self._spool.pins, dev, ino)
+            except (Gone, Refused):
+                return False
+            # what was written to the one that is held goes before it
+            self._add(known, [*file.drain(held=True), *file.offer(descriptor)], Ground.PAYLOAD)
+        return False
 
     def _refuse(self, path: str, reason: str) -> None:
         told = path if len(path) <= _SHOWN else path[:_SHOWN] + "\u2026"
@@ -302,10 +313,18 @@ class LiveSession:
 
     def drain(self, ground: Ground, *, whole: bool = False) -> bool:
         """Copy what is new in all files; whether anything was. Raises `OSError` when it cannot be kept."""
+        return self._drain(ground, whole=whole)
+
+    def _drain(self, ground: Ground, *, whole: bool = False, there: Mapping[str, bool] | None = None) -> bool:
+        """The same; with `there`, what took the place of a file is opened only where that says so, or nothing was."""
         any_new = False
-        for known in list(self._files.values()):
+        for path, known in list(self._files.items()):
             file = known.file
-            steps = file.drain(time.time_ns(), whole=whole) if isinstance(file, Versions) else file.drain(whole=whole)
+            if isinstance(file, Versions):
+                steps = file.drain(time.time_ns(), whole=whole)
+            else:
+                held = there is not None and not there.get(path, not file.lives)
+                steps = file.drain(whole=whole, held=held)
             self._add(known, steps, ground)
             any_new |= bool(steps)
         if any_new:
@@ -335,7 +354,7 @@ class LiveSession:
             known.file.sync()
         if self._names_dirty:
             for folder in (self.folder / "copies", self.folder, self.folder.parent):
-                sync_folder(folder)
+                private.sync(folder)
             self._names_dirty = False
         self._journal.commit()
 

@@ -31,7 +31,9 @@ class Lock:
         self._descriptor = -1
 
     def take(self) -> None:
-        """Take it. Raises `Busy` when somebody else has it, `WriteFailed`."""
+        """Take it. Raises `Busy` when somebody has it, `WriteFailed`."""
+        if self._descriptor >= 0:
+            raise Busy(path=self._path)
         try:
             self._descriptor = os.open(self._path, _FLAGS, 0o600)
         except OSError as error:
@@ -45,6 +47,8 @@ class Lock:
 
     def held(self) -> bool:
         """Whether anybody has it now."""
+        if self._descriptor >= 0:
+            return True
         try:
             self._descriptor = os.open(self._path, _FLAGS & ~os.O_CREAT)
         except OSError:

@@ -115,6 +115,7 @@ class _Recorder:
         self._gaps: list[Gap] = []
         self._numbers: list[int] = []
         """The number that each payload which was recorded live has in the end."""
+        self._carried = 0
         self._drained: dict[tuple[str, int], tuple[Drain, ...]] = {}
 
     def run(self, now: Clock) -> Manifest:
@@ -164,6 +165,7 @@ class _Recorder:
                     total.add(payload.raw)
                     out.write(wrap_payload(replace(payload, n=number, ref=Ref("hooks", 1, number))))
                 self._numbers.append(number)
+        self._carried = self._numbers[0] - 1 if self._numbers else latest
         return total.evidence()
 
     def _source(self, plan: Plan) -> Source:
@@ -310,7 +312,7 @@ class _Recorder:
                             stream=source.stream,
                             generation=number,
                             rows=rows,
-                            after=self._numbers[drain.after - 1] if 0 < drain.after <= len(self._numbers) else None,
+                            after=self._after(drain.after),
                             ground=drain.ground,
                             wall=drain.wall,
                             mono=drain.mono,
@@ -319,6 +321,12 @@ class _Recorder:
                     rows = (first, generation.rows)
                     ground = Ground.NAMED if self._found.live is None else Ground.BOUNDARY
                     yield Binding(stream=source.stream, generation=number, rows=rows, ground=ground, wall=wall)
+
+    def _after(self, recorded: int) -> int | None:
+        """The number of the last payload before rows that were read when so many had been recorded live."""
+        if recorded == 0:
+            return self._carried or None
+        return self._numbers[recorded - 1] if recorded <= len(self._numbers) else None
 
     def _context(self) -> Iterator[dict[str, Any]]:
         """What was known of working folders before, then what is known now and differs from it."""

@@ -19,10 +19,25 @@ __all__ = ["UNATTRIBUTED", "Facts", "facts_of", "local_path"]
 UNATTRIBUTED: Final = "unattributed"
 """The session of payloads that name none, and whose process named none either."""
 
-_BOMS: Final = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+_BOMS: Final = (b"\xff\xfe", b"\xfe\xff")
+_MARKS: Final = re.compile(rb"(?:\xef\xbb\xbf)*+")
+_LONE: Final = re.compile(
+    rb"(\\[^u]|\\u(?![dD][89a-fA-F])|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+)
+"""A half of a character, as JavaScript writes where a text was cut within one; other escapes are the group."""
 _MANY: Final = 16
 _DRIVE: Final = re.compile(r"/?([A-Za-z]):[/\\]")
-_keys = msgspec.json.Decoder(dict[str, Raw]).decode
+_ABSENT: Final = Raw()
+_WANTED: Final = sorted(
+    {"cwd", "hookEventName"}.union(
+        *({hooks.event, *hooks.session, *hooks.parent, *hooks.child, *hooks.transcripts, *hooks.signs}
+          for hooks in (harness.hooks for harness in HARNESSES.values()))
+    )
+)  # fmt: skip
+_Top = msgspec.defstruct("_Top", [(name, Raw, _ABSENT) for name in _WANTED])
+"""Only what is looked for: a payload may have millions of keys."""
+_keys = msgspec.json.Decoder(_Top).decode
 
 
 class Facts(Struct, frozen=True, kw_only=True):
@@ -82,15 +97,25 @@ def local_path(path: str, *, windows: bool = os.name == "nt") -> str | None:
 
 
 def _top(raw: bytes) -> dict[str, Raw]:
-    """The top-level keys of a payload; none where it is no JSON object."""
-    if raw.startswith(_BOMS[1:]):
+    """The top-level keys of a payload that are looked for; none where it is no JSON object."""
+    if raw.startswith(_BOMS):
         raw = raw.decode("utf-16", "replace").encode("utf-8", "replace")
-    while raw.startswith(_BOMS[0]):
-        raw = raw[len(_BOMS[0]) :]
+    marks = _MARKS.match(raw)
+    start = marks.end() if marks else 0
+    try:
+        top = _read(memoryview(raw)[start:])
+        if top is None and b"\\ud" in raw.lower():
+            top = _read(_LONE.sub(lambda escape: escape[1] or rb"\ufffd", raw[start:]))
+    except RecursionError:
+        return {}
+    return {name: value for name in _WANTED if (value := getattr(top, name, _ABSENT)) is not _ABSENT}
+
+
+def _read(raw: bytes | memoryview) -> Struct | None:
     try:
         return _keys(raw)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError, ValueError):
-        return {}
+    except msgspec.MsgspecError:
+        return None
 
 
 def _first(keys: dict[str, Raw], names: tuple[str, ...]) -> str | None:
@@ -102,10 +127,13 @@ def _harness(payload: Payload, keys: dict[str, Raw]) -> Harness:
     for harness in HARNESSES.values():
         if harness.hooks.signs & keys.keys() and _is_named(harness, keys):
             return harness
-    marked = [harness for harness in HARNESSES.values() if not harness.hooks.marks.isdisjoint(payload.env)]
     registered = HARNESSES.get(payload.harness, UNKNOWN)
     if "hookEventName" in keys:
         return UNKNOWN
+    if registered is not UNKNOWN and not registered.hooks.marks:
+        # a mark of another's is that of who started it: one agent may run another one as a tool
+        return registered
+    marked = [harness for harness in HARNESSES.values() if not harness.hooks.marks.isdisjoint(payload.env)]
     return marked[0] if len(marked) == 1 else registered
 
 

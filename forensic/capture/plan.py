@@ -12,7 +12,7 @@ from forensic.capture.found import Found, Piece
 from forensic.capture.tail import Tail, prefix_sha256
 from forensic.capture.walk import Report, shown
 from forensic.errors import ForensicError, NotReadable
-from forensic.model import Finding, Manifest, Role, Source
+from forensic.model import Finding, Generation, Manifest, Role, Source
 from forensic.wrapping import LINE_LIMIT
 
 __all__ = ["Plan", "follows", "make_plan", "unchanged"]
@@ -142,18 +142,32 @@ def _key(source: Piece | Source) -> tuple[Role, str]:
 
 def _kept(piece: Piece, before: Source) -> int:
     """How many recorded generations the file on disk does not hold. Raises when it cannot be opened."""
-    path = piece.lives[0].copy if piece.lives else piece.path
-    with Tail(path) as tail:
-        size = tail.size
-    if piece.role is Role.SIDE and size > LINE_LIMIT:
+    paths = [life.copy for life in piece.lives] or [piece.path]
+    sizes = [_size(path) for path in paths]
+    if piece.role is Role.SIDE and max(sizes) > LINE_LIMIT:
         raise NotReadable(path=shown(piece.path), detail="more than 1 GiB in one piece, which no bundle holds")
-    if not before.generations:
-        return 0
-    last = before.generations[-1]
-    grown = size > last.bytes
-    side = piece.role is Role.SIDE
-    begins = prefix_sha256(path, last.bytes, unpack=not side) == last.sha256
-    return len(before.generations) - (begins and not (side and grown))
+    count = len(before.generations)
+    # what was sealed once and goes on has all of its generations still; what is read anew begins with the last one
+    for kept in range(max(0, count - len(paths)), count):
+        lives = zip(paths, sizes, before.generations[kept:], strict=False)
+        if all(
+            _holds(path, size, one, whole=piece.role is Role.SIDE or number < count, side=piece.role is Role.SIDE)
+            for number, (path, size, one) in enumerate(lives, start=kept + 1)
+        ):
+            return kept
+    return count
+
+
+def _size(path: Path) -> int:
+    with Tail(path) as tail:
+        return tail.size
+
+
+def _holds(path: Path, size: int, before: Generation, *, whole: bool, side: bool) -> bool:
+    """Whether a file begins with a recorded generation, or with `whole` is it."""
+    if whole and size > before.bytes:
+        return False
+    return prefix_sha256(path, before.bytes, unpack=not side) == before.sha256
 
 
 def _numbered(plans: list[Plan]) -> list[Plan]:

@@ -6,7 +6,6 @@ leaves the spool when a journal holds it, and a journal goes when a sealed bundl
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import time
@@ -107,8 +106,7 @@ class Recorder:
         self.spool.prepare()
         self._lock.take()
         for folder in sorted(self._live.iterdir()):
-            with contextlib.suppress(NotADirectoryError):
-                self._take_up(folder)
+            self._take_up(folder)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -127,8 +125,10 @@ class Recorder:
                 return
             key = (head.harness, head.session)
             self._open(key, folder, None)
-        except OSError as error:
-            self._warn_once(f"{folder}: {error.strerror or error}; the session there is left as it is")
+        except NotADirectoryError:
+            return
+        except Exception as error:  # noqa: BLE001 -- other sessions must not suffer from this one
+            self._warn_once(f"{folder}: {_told(error)}; the session there is left as it is")
 
     def _open(self, key: Key, folder: Path, head: Head | None) -> LiveSession:
         session = LiveSession(folder, self._roots[key[0]], self.spool, head)
@@ -150,7 +150,16 @@ class Recorder:
     def run(self, until: Callable[[], bool]) -> None:
         """Go round until `until` says so, which is asked after every round."""
         while True:
-            busy = self.step()
+            try:
+                busy = self.step()
+            except BrokenPipeError:
+                # nobody hears any more what it has to tell
+                raise
+            except OSError as error:
+                # what was not done is still there to be done
+                self._warn_once(f"cannot go on: {_told(error)}; it is tried again")
+                busy = False
+                time.sleep(1.0)
             if until():
                 return
             if not busy:
@@ -219,7 +228,7 @@ class Recorder:
             self._warn_once(f"cannot take payloads: {error}")
             return None
         if spooled.payload.argv[:1] == (TEST_EVENT,):
-            self.spool.remove(name)
+            self._remove(name)
             return None
         facts = facts_of(spooled.payload)
         key = self._key(spooled.payload, facts)
@@ -228,7 +237,7 @@ class Recorder:
             return None
         try:
             self._session(key, spooled.payload).take(name, spooled.payload, facts)
-        except (OSError, ForensicError) as error:
+        except Exception as error:  # noqa: BLE001 -- other sessions must not suffer from this one
             self._fail(key, error)
             return None
         if facts.child is not None:
@@ -263,10 +272,18 @@ class Recorder:
         for key in dict.fromkeys(key for _, key in taken):
             self._commit(key)
         kept = [name for name, key in taken if key in self.sessions]
-        for name in kept:
-            self.spool.remove(name)
+        gone = [self._remove(name) for name in kept]
         taken.clear()
-        return bool(kept)
+        return any(gone)
+
+    def _remove(self, name: str) -> bool:
+        """Clear the spool of a payload; while that cannot be done its session remembers that it was taken."""
+        try:
+            self.spool.remove(name)
+        except OSError as error:
+            self._warn_once(f"cannot remove payloads from the spool: {_told(error)}; it is tried again")
+            return False
+        return True
 
     def _commit(self, key: Key) -> None:
         session = self.sessions.get(key)
@@ -288,7 +305,7 @@ class Recorder:
                 session.look()
                 session.drain(Ground.POLL)
                 session.commit()
-            except (OSError, ForensicError) as error:
+            except Exception as error:  # noqa: BLE001 -- other sessions must not suffer from this one
                 self._fail(key, error)
 
     def _pause(self, quiet: float) -> float:
@@ -305,10 +322,12 @@ class Recorder:
         if session is not None:
             session.close()
         self._postpone(key)
-        told = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        told = _told(error)
         self._warn_once(
             f"cannot record {key[0]} {key[1]}: {told}; its payloads stay in the spool, and it is tried again"
         )
+        self._forced.discard(key)
+        self._report(Outcome(harness=key[0], session=key[1], error=told, exit_code=5))
 
     def _try_again(self, key: Key) -> None:
         folder = folder_of(self._live, *key)
@@ -317,7 +336,7 @@ class Recorder:
                 self._open(key, folder, None)
             else:
                 del self._retry[key]
-        except (OSError, ValueError, ForensicError) as error:
+        except Exception as error:  # noqa: BLE001 -- other sessions must not suffer from this one
             self._fail(key, error)
         self.spool.recheck()
 
@@ -358,9 +377,8 @@ class Recorder:
         self._forced.discard(key)
         try:
             found = session.settle()
-        except (OSError, ForensicError) as error:
+        except Exception as error:  # noqa: BLE001 -- other sessions must not suffer from this one
             self._fail(key, error)
-            self._end_sealing(key, Outcome(harness=key[0], session=key[1], error=str(error), exit_code=5))
             return
         outcome = self._sealing.begin(found)
         if outcome is not None:
@@ -377,7 +395,15 @@ class Recorder:
             self._warn_once(f"cannot seal {key[0]} {key[1]}: {outcome.error}; it is kept, and tried again")
         else:
             self._tell(outcome)
-            self._drop(key)
+            try:
+                self._drop(key)
+            except OSError as error:
+                self._fail(key, error)
+        self._report(outcome)
+
+    def _report(self, outcome: Outcome) -> None:
+        """Tell whoever waits for a session what became of it."""
+        key = (outcome.harness, outcome.session)
         for request in self._requests.values():
             if key in request.awaited:
                 request.awaited.discard(key)
@@ -386,21 +412,24 @@ class Recorder:
     def _drop(self, key: Key) -> None:
         """Let go of a session that a bundle holds; unless it went on meanwhile, and is not whole in there."""
         session = self.sessions[key]
-        try:
-            if session.drain(Ground.POLL):
-                session.commit()
-                return
-        except OSError as error:
-            self._fail(key, error)
+        if session.drain(Ground.POLL):
+            session.commit()
             return
+        names = self.spool.names()
+        if not session.names.isdisjoint(names):
+            # without its journal nobody would know that they were taken
+            self._postpone(key)
+            return
+        self.spool.sync()
         del self.sessions[key]
         self._retry.pop(key, None)
         held = {pin for other in self.sessions.values() for pin in other.pins()}
         session.close()
         # the journal first: without it, what is left of the folder is nothing
         (session.folder / "journal").unlink(missing_ok=True)
+        private.sync(session.folder)
         shutil.rmtree(session.folder, ignore_errors=True)
-        if not self.spool.names():
+        if not names:
             for dev, ino in session.pins():
                 if (dev, ino) not in held:
                     self.spool.unpin(dev, ino)
@@ -420,7 +449,10 @@ class Recorder:
                 self._start(request)
             if name and request.done:
                 del self._requests[name]
-                self.spool.answer(name, answer(request))
+                try:
+                    self.spool.answer(name, answer(request))
+                except (OSError, WriteFailed) as error:
+                    self._warn_once(f"cannot answer who asked: {_told(error)}")
 
     def _start(self, request: Request) -> None:
         request.started = True
@@ -436,3 +468,10 @@ class Recorder:
         for keys in wanted.values():
             request.awaited.update(keys)
         self._forced |= request.awaited - self._sealing.keys
+
+
+def _told(error: Exception) -> str:
+    """An error in a few words."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) if isinstance(error, ForensicError) else f"{type(error).__name__}: {error}"

@@ -55,11 +55,14 @@ class _Answer(Struct, frozen=True):
 
 
 def ask(spool: Spool, request: Request, alive: Callable[[], bool], *, patience: float) -> Request | None:
-    """Have the recorder that runs serve a request; None when there is none any more."""
+    """Have the recorder that runs serve a request; None when there is none any more, or none that is understood."""
     answer = spool.ask(msgspec.json.encode(_Asked(request.seal)), alive, patience=patience)
     if answer is None:
         return None
-    told = msgspec.msgpack.decode(answer, type=_Answer)
+    try:
+        told = msgspec.msgpack.decode(answer, type=_Answer)
+    except msgspec.MsgspecError:
+        return None
     return Request(seal=request.seal, started=True, outcomes=list(told.outcomes), unknown=told.unknown)
 
 
@@ -67,7 +70,7 @@ def asked(text: bytes) -> Request:
     """The request that a file holds; one that asks for nothing where it holds none."""
     try:
         return Request(seal=msgspec.json.decode(text, type=_Asked).seal)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return Request(seal=(), started=True)
 
 

@@ -59,20 +59,24 @@ class Sealings:
         return len(self._children) >= _MOST
 
     def begin(self, found: Found) -> Outcome | None:
-        """Seal a session; its outcome if that is known at once. Raises `OSError` when no process can be made."""
+        """Seal a session; its outcome if that is known at once, as it is when no process can be made for it."""
         if not self._fork:
             return self._sealed(found)
-        reader, writer = os.pipe()
         for stream in (sys.stdout, sys.stderr):
             # what waits there would be written by both
             if stream is not None:
-                stream.flush()
+                with contextlib.suppress(OSError, ValueError):
+                    stream.flush()
+        pipe: tuple[int, ...] = ()
         try:
+            pipe = os.pipe()
             pid = os.fork()
-        except OSError:
-            os.close(reader)
-            os.close(writer)
-            raise
+        except OSError as error:
+            for descriptor in pipe:
+                os.close(descriptor)
+            told = f"no process for it: {error.strerror or type(error).__name__}"
+            return Outcome(harness=found.harness, session=found.session, error=told, exit_code=70)
+        reader, writer = pipe
         if pid == 0:
             self._labour(found, writer)
         os.close(writer)
@@ -109,10 +113,13 @@ class Sealings:
 
     def _outcome(self, key: Key, said: bytes) -> Outcome:
         try:
-            return msgspec.msgpack.decode(said, type=Outcome)
-        except msgspec.MsgspecError:
+            outcome = msgspec.msgpack.decode(said, type=Outcome)
+        except (msgspec.MsgspecError, RecursionError):
+            outcome = None
+        if outcome is None or (outcome.harness, outcome.session) != key:
             error = "the process that sealed it was ended"
             return Outcome(harness=key[0], session=key[1], error=error, exit_code=70)
+        return outcome
 
     def _labour(self, found: Found, writer: int) -> NoReturn:
         """A child's life; it ends here, whatever happens."""

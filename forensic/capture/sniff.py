@@ -39,12 +39,14 @@ class Sniffed(Struct, frozen=True, gc=False):
     """What the first rows say.
 
     `rows` is ``none`` (an empty file), ``objects`` (at least one row is a JSON object, or begins like one), or
-    ``other``; `session` is what the rows name, None when they name none.
+    ``other``; `session` is what the rows name, None when they name none. `damage` says why no more of a compressed file
+    could be unpacked.
     """
 
     harness: str
     session: str | None
     rows: str
+    damage: str | None = None
 
 
 def top_level(raw: bytes) -> dict[str, Raw] | None:
@@ -94,7 +96,7 @@ def sniff(path: Path, harness: str | None = None) -> Sniffed:
     if session is None and name != UNKNOWN.name and tail.longer_than(_LATE):
         named = naming_row(path, HARNESSES[name])
         session = None if named is None else named[0]
-    return Sniffed(name, session, "objects" if taken.objects else "other")
+    return Sniffed(name, session, "objects" if taken.objects else "other", tail.damage)
 
 
 class _Impression:

@@ -9,7 +9,6 @@ import contextlib
 import os
 import re
 import secrets
-import stat
 import time
 from collections.abc import Callable, Container, Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ import msgspec
 from msgspec import Struct, field
 
 from forensic import private
+from forensic.errors import WriteFailed
 from forensic.model import Payload, Ref, Saw
 
 __all__ = ["TEST_EVENT", "Newer", "Spool", "Spooled", "boot_id", "is_alive"]
@@ -67,14 +67,14 @@ class _Head(Struct, frozen=True):
     cut: bool = False
 
 
-_FLAGS: Final = (
-    os.O_RDONLY
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_BINARY", 0)
-)
+class _Version(Struct, frozen=True):
+    """As much of the first line as a newer hook may be trusted to write."""
+
+    v: int
+
+
 _head = msgspec.json.Decoder(_Head).decode
+_version = msgspec.json.Decoder(_Version).decode
 
 
 class Spooled(NamedTuple):
@@ -124,19 +124,15 @@ class Spool:
         return [match[0] for match in found]
 
     def read(self, name: str) -> Spooled | None:
-        """One payload; None when the file is no payload file, or not whole. Raises `Newer`, `OSError`."""
-        descriptor = os.open(self.folder / name, _FLAGS)
-        with os.fdopen(descriptor, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return None
-            head, _, raw = stream.read().partition(b"\n")
+        """One payload; None when the file holds no whole one. Raises `Newer`, `OSError` (also for no file of ours)."""
+        head, feed, raw = private.contents(self.folder / name).partition(b"\n")
         try:
+            if _version(head).v > 1 and feed:
+                raise Newer(name)
             told = _head(head)
-        except (msgspec.MsgspecError, UnicodeError):
+        except (msgspec.MsgspecError, RecursionError):
             return None
-        if told.v > 1:
-            raise Newer(name)
-        if told.v < 1 or told.stored != len(raw):
+        if told.v < 1 or not feed or told.stored != len(raw):
             return None
         payload = Payload(
             ref=Ref("hooks", 1, 0),
@@ -164,6 +160,10 @@ class Spool:
         with contextlib.suppress(FileNotFoundError):
             (self.folder / name).unlink()
 
+    def sync(self) -> None:
+        """Make it last that payload files are gone. Raises `OSError`."""
+        private.sync(self.folder)
+
     def set_aside(self, name: str) -> None:
         """Put a file that is no whole payload where nobody takes it for one; it is kept."""
         private.folder(self.folder / "lost")
@@ -176,17 +176,19 @@ class Spool:
             match = _TEMPORARY.fullmatch(name)
             if match is None:
                 continue
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, WriteFailed, Newer):
                 if is_alive(int(match[1])) and now - (self.folder / name).stat().st_mtime < _STALE:
                     continue
                 spooled = self.read(name)
-                if spooled is None:
+                whole = None
+                if spooled is not None:
+                    one = spooled.payload
+                    whole = _NAME.fullmatch(f"{one.boot}-{one.mono:020d}-{one.wall}-{one.pid}-{match[2]}.hook")
+                if whole is None:
                     self.set_aside(name)
                     torn.append(name)
                 else:
-                    one = spooled.payload
-                    whole = f"{one.boot}-{one.mono:020d}-{one.wall}-{one.pid}-{match[2]}.hook"
-                    (self.folder / name).replace(self.folder / whole)
+                    (self.folder / name).replace(self.folder / whole[0])
         return torn
 
     def is_pinned(self, dev: int, ino: int) -> bool:
@@ -195,7 +197,7 @@ class Spool:
 
     def sweep(self, held: Container[tuple[int, int]], now: float) -> None:
         """Drop links that nobody needs: no session holds the file, and no payload waits that may name it."""
-        if self.names():
+        if any(_NAME.fullmatch(name) or _TEMPORARY.fullmatch(name) for name in self._listed()):
             return
         for path in self.pins.iterdir() if self.pins.is_dir() else ():
             match = _PIN.fullmatch(path.name)
@@ -248,8 +250,10 @@ class Spool:
         (self.folder / name).unlink(missing_ok=True)
 
     def _listed(self) -> list[str]:
+        """The files; what is no regular one is nothing of a hook's."""
         try:
-            return sorted(os.listdir(self.folder))  # noqa: PTH208 -- names, fifty times a second
+            with os.scandir(self._name) as entries:
+                return sorted(entry.name for entry in entries if entry.is_file(follow_symlinks=False))
         except FileNotFoundError:
             return []
 
@@ -260,7 +264,7 @@ def is_alive(pid: int) -> bool:
         return True
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except OSError:
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, tzinfo
 from enum import StrEnum
@@ -104,30 +105,29 @@ Columns = dict[str, list[str]]
 
 
 def _table(told: Mapping[str, Any], by: Grouping) -> None:
-    groups = _telling(told["groups"], by)
+    groups = [group for group in told["groups"] if _is_listed(group, by)]
     columns, missing = _fitting(_columns(groups, told["total"], by), by.value)
     if by is Grouping.session:
-        ids = [group["name"] for group in groups]
+        ids = _ids(groups, [one_line(group["name"]) for group in groups])
         columns[by.value] = _told_apart(columns[by.value], ids, _room(columns, by.value))
     output.table([*columns], [*zip(*columns.values(), strict=True)], right=_RIGHT, elastic=by.value)
-    for line in _notes(told, len(told["groups"]) - len(groups)):
+    for line in _notes(told, [group for group in told["groups"] if not _is_listed(group, by)]):
         output.line(line)
     if missing:
         output.line(f"  no room for: {', '.join(missing)}")
 
 
-def _telling(groups: Sequence[Mapping[str, Any]], by: Grouping) -> Sequence[Mapping[str, Any]]:
-    """The groups with a row of their own; of many sessions not those that tell nothing at all."""
-    if by is not Grouping.session:
-        return groups
-    return [group for group in groups if group["calls"] or group["inherited"]["calls"] or group["units"]]
+def _is_listed(group: Mapping[str, Any], by: Grouping) -> bool:
+    """Whether a group has a row of its own: of many sessions not those that tell nothing at all."""
+    return by is not Grouping.session or bool(group["calls"] or group["inherited"]["calls"] or group["units"])
 
 
 def _columns(groups: Sequence[Mapping[str, Any]], total: Mapping[str, Any], by: Grouping) -> Columns:
     """The cells of each column, those of the total last."""
     columns = {by.value: [*_names(groups, by), "total"]}
     if by is Grouping.session and groups:
-        started = [f"{group['started']:%Y-%m-%d %H:%M}" if group["started"] else "-" for group in groups]
+        # not by strftime: it does not write the first years with four digits everywhere
+        started = [group["started"].isoformat(" ")[:16] if group["started"] else "-" for group in groups]
         columns = {_STARTED: [*started, "total"], by.value: [*columns[by.value][:-1], ""]}
     for name, field in _COLUMNS:
         columns[name] = [_figure(group, field) for group in (*groups, total)]
@@ -146,7 +146,13 @@ def _names(groups: Sequence[Mapping[str, Any]], by: Grouping) -> list[str]:
     different = len(set(names))
     enough = (size for size in range(_SHORT, longest) if len({name[:size] for name in names}) == different)
     size = next(enough, longest)
-    return [name[:size] for name in names]
+    return _ids(groups, [name[:size] for name in names])
+
+
+def _ids(groups: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
+    """The ids of sessions, or what is shown of them, with the harness before each that several of them use."""
+    uses = Counter(names)
+    return [f"{group['harness']}/{name}" if uses[name] > 1 else name for group, name in zip(groups, names, strict=True)]
 
 
 def _figure(group: Mapping[str, Any], field: str) -> str:
@@ -187,12 +193,11 @@ def _room(columns: Columns, key: str) -> int:
     return output.width() - sum(others) - 2 * len(others)
 
 
-def _told_apart(cells: list[str], names: Sequence[str], room: int) -> list[str]:
+def _told_apart(cells: list[str], ids: Sequence[str], room: int) -> list[str]:
     """Cells of ids that differ where there is no room for them: cut in their middle, if their ends tell them apart."""
     room = max(room, _SHORT)
     if max(map(len, cells), default=0) <= room:
         return cells
-    ids = [one_line(name) for name in names]
     for end in range(1, room - 1):
         cut = [name if len(name) <= room else f"{name[: room - 1 - end]}\u2026{name[-end:]}" for name in ids]
         if len(set(cut)) == len(set(ids)):
@@ -200,16 +205,19 @@ def _told_apart(cells: list[str], names: Sequence[str], room: int) -> list[str]:
     return cells
 
 
-def _notes(told: Mapping[str, Any], silent: int) -> Iterator[str]:
-    """What people must know to believe the total. `silent` sessions have no row."""
+def _notes(told: Mapping[str, Any], unlisted: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What people must know to believe the total. `unlisted` are sessions without a row."""
+    quiet = sum(group["certainty"]["level"] != "unknown" for group in unlisted)
     yield ""
     ratio = told["raw_vs_deduped"]
     more = "" if ratio is None or f"{ratio:.2f}" == "1.00" else f"; all rows together tell {ratio:.2f} times as much"
     yield f"{count(told['sessions'], 'session')}, each call counted once{more}"
     if untold := told["sessions_without_usage"]:
-        listed = ", not listed," if silent else ""
+        listed = ", not listed," if len(unlisted) > quiet else ""
         verb = "tells" if untold == 1 else "tell"
         yield f"? {count(untold, 'session')}{listed} {verb} no usage: what it cost is unknown"
+    if quiet:
+        yield f"  {count(quiet, 'session')}, not listed, asked nothing of a model"
     unfinished, progress = told["unfinished"], told["from_progress"]
     if unfinished["calls"]:
         tokens = "" if unfinished["output_tokens"] is None else f": {unfinished['output_tokens']:,} output or more"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from typing import Final
 
 import msgspec
 from msgspec import Struct, field
@@ -17,26 +18,14 @@ from msgspec.structs import replace
 from forensic.model import COUNTED, Counts, Observation, Ref, SessionStart, Setting, Usage
 from forensic.replay.growth import UNTOLD, Total, exceeds, largest, less, same, wanting
 from forensic.replay.lineage import Lineage, Lines
+from forensic.replay.openings import Open, Openings, Spent
 
 __all__ = ["Spent", "counts_of", "spent"]
 
 _OUTPUT = COUNTED.index("output_tokens")
-
-
-class Spent(Struct):
-    """What one row says that calls cost: the observation's position, the observation, the figures.
-
-    `key` names what a running total grew by, so that its copies are recognised; usage of a call is named by its ids.
-    `inherited` was spent by the thread that this one's history was taken from. Of a `covered` call the figures that its
-    own row lacks stand in a total.
-    """
-
-    number: int
-    observation: Observation
-    usage: Usage
-    key: str | None = None
-    inherited: bool = False
-    covered: bool = False
+_BEHIND: Final = 64
+"""So many rows of calls may stand behind the total that counted them, and so many totals may wait for such rows: real
+files have one or two. More are calls of their own, and no row is compared with more."""
 
 
 def counts_of(usage: Usage) -> Counts:
@@ -98,35 +87,25 @@ def _copies_last(observations: Sequence[Observation]) -> Iterator[tuple[int, Obs
     yield from copies
 
 
-class _Open(Struct):
-    """A call that rows tell of and no total so far: the rows, and the largest of each figure."""
-
-    name: str
-    counts: Counts
-    model: str | None
-    rows: list[Spent]
-
-
 class _Grown(Struct):
-    """What the latest total grew by and no row of a call told so far, for rows that stand behind it."""
+    """What the latest total grew by and no row of a call told so far, and the calls that may be rows behind it.
+
+    `order` is that of its counter.
+    """
 
     spent: Spent
     left: Counts
     last: Counts | None
+    order: int
+    behind: list[Open]
 
 
 class _Counter(Struct):
-    """A running total, its latest growth, and those that lack figures which a later row may tell."""
+    """A running total, and what it grew by without figures that a later row may tell. `order` is that of the first."""
 
+    order: int
     total: Total = field(default_factory=Total)
-    grown: _Grown | None = None
     wanting: list[Spent] = field(default_factory=list)
-
-    def grew(self, spent: Spent, grown: Counts, last: Counts | None) -> None:
-        """Note what was spent since the row before."""
-        self.grown = _Grown(spent, grown, last) if any(grown) else None
-        if wanting(grown):
-            self.wanting.append(spent)
 
     def complete(self, grown: Counts, *, anew: bool) -> None:
         """Call what earlier rows left out covered by one that tells it; what a total that began anew forgot is lost."""
@@ -148,7 +127,8 @@ class _Stream:
         self._counters: dict[str, _Counter] = {}
         self._known: set[tuple[str, str, Counts]] = set()
         self._rows: dict[tuple[object, ...], Ref] = {}
-        self._open: dict[str, _Open] = {}
+        self._grown: dict[str, _Grown] = {}
+        self._open = Openings()
         self._told: set[str] = set()
 
     def copies(self, seen: Observation) -> bool:
@@ -166,11 +146,10 @@ class _Stream:
 
     def start(self, seen: SessionStart) -> None:
         """Counters may begin again when a session does; the calls that come then are in no total before."""
-        for counter in self._counters.values():
-            counter.grown = None
+        self._grown.clear()
         if seen.resets:
             self._counters.clear()
-            self._open.clear()
+            self._open = Openings()
 
     def take(
         self, number: int, seen: Observation, usage: Usage, *, inherited: bool, copy: bool = False
@@ -193,28 +172,30 @@ class _Stream:
         """Wait for the total that covers a call, unless one before it does."""
         if name in self._told:
             return
-        counts, known = counts_of(told.usage), self._open.get(name)
+        counts, model, known = counts_of(told.usage), told.usage.model, self._open.get(name)
         if known is None:
-            known = self._open[name] = _Open(name, counts, told.usage.model, [told])
+            known = self._open.add(name, counts, model, told)
         else:
-            known.counts = largest(known.counts, counts)
-            known.model = known.model or told.usage.model
             known.rows.append(told)
-        for counter in self._counters.values():
-            grown = counter.grown
-            if grown is not None and _together(grown, known) and self._behind(grown, known):
-                counter.grown = None
+            self._open.learn(known, largest(known.counts, counts), known.model or model)
+        for counter, grown in sorted(self._grown.items(), key=lambda item: item[1].order):
+            if _together(grown, known) and self._behind(grown, known):
+                del self._grown[counter]
 
-    def _behind(self, grown: _Grown, call: _Open) -> bool:
+    def _behind(self, grown: _Grown, call: Open) -> bool:
         """Take a call that stands behind its total for what it is; whether there is no room there for more."""
-        if grown.last is not None and same([call.counts], grown.last) and not exceeds(call.counts, grown.left):
+        alone = call.waits and grown.last is not None and same([call.counts], grown.last)
+        if alone and not exceeds(call.counts, grown.left):
             self._late(grown, [call])
-        waiting = [one for one in self._open.values() if _together(grown, one)]
+        waiting = [one for one in grown.behind if one is not call and one.waits and _together(grown, one)]
+        if call.waits:
+            waiting.append(call)
+        grown.behind = waiting
         if same([one.counts for one in waiting], grown.left):
             self._late(grown, waiting)
-        return any(exceeds(one.counts, grown.left) for one in waiting)
+        return len(waiting) > _BEHIND or any(exceeds(one.counts, grown.left) for one in waiting)
 
-    def _late(self, grown: _Grown, calls: Sequence[_Open]) -> None:
+    def _late(self, grown: _Grown, calls: Sequence[Open]) -> None:
         """Let rows behind a total tell of calls that it has counted: they have names, so they are what counts."""
         usage = grown.spent.usage
         grown.left = less(grown.left, [one.counts for one in calls])
@@ -224,33 +205,34 @@ class _Stream:
         grown.spent.usage = replace(figures, model=usage.model, final=usage.final, calls=left, units=usage.units)
         self._totalled(calls)
 
-    def _totalled(self, calls: Sequence[_Open]) -> None:
+    def _totalled(self, calls: Iterable[Open]) -> None:
         for one in calls:
             for row in one.rows:
                 row.covered = True
-        self._close(calls)
+            self._close(one)
 
-    def _close(self, calls: Iterable[_Open]) -> None:
-        for one in calls:
-            self._told.add(one.name)
-            del self._open[one.name]
+    def _close(self, one: Open) -> None:
+        self._told.add(one.name)
+        self._open.close(one)
 
     # --- totals ------------------------------------------------------------------------------------------------------
 
     def _total(self, number: int, seen: Observation, usage: Usage, name: str, *, inherited: bool) -> Iterator[Spent]:
         """What a running total grew by beyond the calls that rows told of since the one before it."""
         now = counts_of(usage)
-        counter = self._counters.setdefault(name, _Counter())
+        counter = self._counters.get(name)
+        if counter is None:
+            counter = self._counters[name] = _Counter(len(self._counters))
         total = counter.total
         if now == total.told and not self._open and (usage.calls, usage.units) == (total.calls, None):
             # told again, as half of them are
             return
-        told: list[_Open] = []
+        told: list[Open] = []
         grown, last = UNTOLD, None if usage.last is None else counts_of(usage.last)
         if any(one is not None for one in now):
             grown, anew = total.grow(now, usage.calls, last, self._handed(now, last, inherited=inherited))
             counter.complete(grown, anew=anew)
-            told = self._part_of(grown, usage.model, counter.grown)
+            told = self._part_of(grown, usage.model, self._grown.get(name))
             grown = less(grown, [one.counts for one in told])
             self._totalled(told)
         calls = total.count(usage.calls, len(told), more=any(grown))
@@ -258,7 +240,7 @@ class _Stream:
         at = "" if seen.at is None else seen.at.isoformat()
         mark = (name, at, now)
         if seen.ref.generation > 1 and mark in self._known:
-            counter.grown = None
+            self._grown.pop(name, None)
             return
         self._known.add(mark)
         if any(grown) or calls or units:
@@ -267,8 +249,22 @@ class _Stream:
             key = f"{self._name}/{name}/{at}/{'.'.join(map(str, now))}"
             spent = Spent(number, seen, replace(more, unusable=usage.unusable), key=key, inherited=inherited)
             if any(one is not None for one in grown):
-                counter.grew(spent, grown, last)
+                self._grew(name, spent, grown, last)
             yield spent
+
+    def _grew(self, name: str, spent: Spent, grown: Counts, last: Counts | None) -> None:
+        """Note what was spent since the row before."""
+        counter = self._counters[name]
+        if wanting(grown):
+            counter.wanting.append(spent)
+        behind = self._open.few_modelless(_BEHIND) if any(grown) else None
+        if behind is None:
+            self._grown.pop(name, None)
+            return
+        # an open call that names no model, and has no room in this total, may be one of several behind it
+        self._grown[name] = _Grown(spent, grown, last, counter.order, behind)
+        if len(self._grown) > _BEHIND:
+            del self._grown[next(iter(self._grown))]
 
     def _handed(self, now: Counts, last: Counts | None, *, inherited: bool) -> Counts | None:
         """What the counter of a thread that came from another one stood at before its first call."""
@@ -276,44 +272,50 @@ class _Stream:
             return None
         return tuple(None if whole is None else whole - (part or 0) for whole, part in zip(now, last, strict=True))
 
-    def _part_of(self, grown: Counts, model: str | None, before: _Grown | None) -> list[_Open]:
+    def _part_of(self, grown: Counts, model: str | None, before: _Grown | None) -> list[Open]:
         """The open calls that a total has counted; what only the growth `before` has room for was counted there.
 
         A total may also lag behind: when calls are all of what it grew by, those after them are in a later one. Those
         before them are in none, as the last ones of a client that was killed.
         """
-        taken: list[_Open] = []
-        others: list[_Open] = []
-        passed = 0
+        taken: list[Open] = []
+        others: list[Open] = []
         rest = grown
-        for one in [one for one in self._open.values() if model in (None, one.model)]:
+        # a call of nothing is a part of whatever there is
+        while (one := self._open.first(model)) and (any(rest) or self._open.nothings(model, rest)):
             if not exceeds(one.counts, rest):
                 taken.append(one)
-                passed = len(others)
                 rest = less(rest, [one.counts])
-            elif before is not None and _together(before, one) and not exceeds(one.counts, before.left):
+            elif before is not None and _fits(before, one):
                 self._late(before, [one])
             else:
                 others.append(one)
+            self._close(one)
         if any(rest):
             taken += others
             rest = less(rest, [one.counts for one in others])
-        else:
-            self._close(others[:passed])
+        for one in sorted(before.behind, key=lambda one: one.number) if before else ():
+            if before and one.waits and model in (None, one.model) and _fits(before, one):
+                self._late(before, [one])
         if model is not None:
             # calls that name no model are in the total of some model: in the first that has room for them
-            for one in [one for one in self._open.values() if one.model is None]:
-                if (one.counts[_OUTPUT] or 0) <= (rest[_OUTPUT] or 0):
-                    taken.append(one)
-                    rest = less(rest, [one.counts])
+            while one := self._open.modelless(rest[_OUTPUT] or 0):
+                taken.append(one)
+                rest = less(rest, [one.counts])
+                self._close(one)
         return taken
 
 
-def _together(grown: _Grown, call: _Open) -> bool:
+def _together(grown: _Grown, call: Open) -> bool:
     """Whether a call may be one of those that a total grew by."""
     spent, row = grown.spent, call.rows[0]
     models = {spent.usage.model, call.model} - {None}
     return spent.inherited == row.inherited and len(models) < 2
+
+
+def _fits(grown: _Grown, call: Open) -> bool:
+    """Whether a call may be one of those, and there is room for it."""
+    return _together(grown, call) and not exceeds(call.counts, grown.left)
 
 
 def _usage(counts: Counts) -> Usage:

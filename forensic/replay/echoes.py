@@ -6,6 +6,8 @@ second with the second.
 
 from __future__ import annotations
 
+from collections import deque
+
 import msgspec
 
 from forensic.model import Injected, Node, Observation, Prompt, Response, Thought, ToolRequest
@@ -27,17 +29,17 @@ class Echoes:
     def __init__(self, *, expected: bool = True) -> None:
         """Start with none; where no event is `expected`, none is remembered either."""
         self._expected = expected
-        self._waiting: dict[_Mark, list[Node]] = {}
+        self._waiting: dict[_Mark, deque[Node]] = {}
 
     def remember(self, seen: Observation, turn: str | None, node: Node) -> None:
         """Note the node of an item."""
         if self._expected and seen.via is None and (mark := _mark(seen, turn)) is not None:
-            self._waiting.setdefault(mark, []).append(node)
+            self._waiting.setdefault(mark, deque()).append(node)
 
     def match(self, seen: Observation, turn: str | None) -> Node | None:
         """The node of the item that this event tells of, each only once."""
         waiting = self._waiting.get(_mark(seen, turn) or ("", None, None, None))
-        return waiting.pop(0) if waiting else None
+        return waiting.popleft() if waiting else None
 
 
 def _mark(seen: Observation, turn: str | None) -> _Mark | None:

@@ -11,13 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from forensic.model import COUNTED, Counts
+from forensic.replay.amounts import plus
 
-__all__ = ["UNTOLD", "Total", "exceeds", "largest", "less", "same", "wanting"]
+__all__ = ["COMPARED", "UNTOLD", "Total", "exceeds", "largest", "less", "same", "wanting"]
 
 _SUMMED = 4
 _TOTAL = COUNTED.index("total_tokens")
 _INPUT, _OUTPUT = COUNTED.index("input_tokens"), COUNTED.index("output_tokens")
-_COMPARED = (*range(_SUMMED), _TOTAL)
+COMPARED = (*range(_SUMMED), _TOTAL)
+"""What a part may not have more of than its whole."""
 UNTOLD: Counts = (None,) * len(COUNTED)
 _NOTHING: Counts = (0,) * len(COUNTED)
 
@@ -81,7 +83,7 @@ class Total(Struct):
         """By how much units grew; where one fell, all have begun anew."""
         if any(value < self.units.get(unit, 0) for unit, value in units.items()):
             self.units = {}
-        grown = {unit: value - self.units.get(unit, 0) for unit, value in units.items()}
+        grown = {unit: plus(value, -self.units.get(unit, 0)) for unit, value in units.items()}
         self.units = {**self.units, **units}
         return {unit: more for unit, more in grown.items() if more}
 
@@ -125,7 +127,7 @@ def same(told: Sequence[Counts], grown: Counts) -> bool:
 
 def exceeds(call: Counts, whole: Counts) -> bool:
     """Whether a call has more of anything than a whole, so that it is no part of it."""
-    for place in _COMPARED:
+    for place in COMPARED:
         part, all_of_it = call[place], whole[place]
         if part is not None and all_of_it is not None and part > all_of_it:
             return True

@@ -7,7 +7,10 @@ grouping are the total.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
@@ -23,6 +26,7 @@ from forensic.replay.usage import (
     Key,
     Tally,
     Units,
+    billed,
     certainty_of,
     figures_of,
     fold,
@@ -33,6 +37,9 @@ from forensic.replay.usage import (
 
 __all__ = ["GROUPINGS", "Account", "Ledger", "report", "settle"]
 
+Name = tuple[str, str]
+"""Harness and session, harness and thread."""
+
 GROUPINGS = ("session", "day", "model", "agent", "harness")
 
 _FIRST = datetime.min.replace(tzinfo=UTC)
@@ -41,6 +48,9 @@ _UNKNOWN = "unknown"
 
 class Account(Struct, array_like=True):
     """What one session tells of usage. `place` is where it was read; `origin` the session that it names as its own.
+
+    `rules` name what told the history of each thread apart. `quiet` says that no model was asked for anything: so a
+    session without calls has cost nothing, where else nobody knows what it cost.
 
     `totals` are the running totals of its threads, for threads that were forked from them; `unsettled` names threads
     outside of this session whose totals would tell more surely what was inherited. Of a bundle also its `content_id`
@@ -52,12 +62,18 @@ class Account(Struct, array_like=True):
     place: str
     tally: Tally
     origin: str | None = None
-    rules: dict[str, int] = {}
+    rules: dict[str, str] = {}
     totals: dict[str, list[Snapshot]] = {}
     unsettled: list[str] = []
     problems: list[str] = []
     content_id: str = ""
     supersedes: list[str] = []
+    quiet: bool = False
+
+    @property
+    def name(self) -> Name:
+        """What names the session: two harnesses may use one id."""
+        return self.harness, self.session
 
 
 class _Entry(Struct):
@@ -91,11 +107,10 @@ def settle(accounts: Sequence[Account]) -> Ledger:
         told = sorted([(entry.account, entry.call), *entry.others], key=lambda one: order[one[0]])
         owner, call = told[0][0], _merged([one for _, one in told])
         own[owner].append(call)
-        sessions = {(accounts[owner].harness, accounts[owner].session)}
+        sessions = {accounts[owner].name}
         for other, _ in told:
-            session = (accounts[other].harness, accounts[other].session)
-            if session not in sessions:
-                sessions.add(session)
+            if accounts[other].name not in sessions:
+                sessions.add(accounts[other].name)
                 inherited[other].append(call)
     return Ledger(accounts, own, inherited, _billed(accounts))
 
@@ -158,11 +173,16 @@ def _merged(told: Sequence[Call]) -> Call:
 def _name(account: Account, call: Call, message_of: Mapping[tuple[str, str], str]) -> tuple[object, ...]:
     kind, name = call.key
     if kind == "number":
-        # a number is counted in each file anew: what says the same under the same one is a copy, and nothing else is
-        return (account.harness, account.session, kind, name, call.at, call.counts)
+        return (account.harness, account.session, *_own_name(call))
     if kind == "request" and (message := message_of.get((account.harness, name))) is not None:
         kind, name = "message", message
     return (account.harness, kind, name)
+
+
+def _own_name(call: Call) -> tuple[object, ...]:
+    """What names a call within its session."""
+    # a number is counted in each file anew: what says the same under the same one is a copy, and nothing else is
+    return (*call.key, call.at, call.counts) if call.key[0] == "number" else call.key
 
 
 def _order(accounts: Sequence[Account], entries: Iterable[_Entry]) -> list[tuple[Any, ...]]:
@@ -186,12 +206,13 @@ def _order(accounts: Sequence[Account], entries: Iterable[_Entry]) -> list[tuple
 
 
 class _Group(Struct):
+    name: str
+    harness: str
     calls: list[Call] = []
     inherited: list[Call] = []
     units: list[Units] = []
-    sessions: set[tuple[str, str]] = set()
-    harness: str | None = None
-    rules: dict[str, int] = {}
+    sessions: set[Name] = set()
+    rules: dict[Name, str] = {}
 
 
 def report(ledger: Ledger, by: str, zone: tzinfo = UTC) -> dict[str, Any]:
@@ -199,34 +220,43 @@ def report(ledger: Ledger, by: str, zone: tzinfo = UTC) -> dict[str, Any]:
 
     Days are those of `zone`. Groups are in the order of time (session, day), else the largest first.
     """
-    groups: dict[str, _Group] = {}
+    groups: dict[object, _Group] = {}
     name_of = _namer(by, zone)
+
+    def group_of(account: Account, call: Call | None, at: datetime | None) -> _Group:
+        name = name_of(account, call, at)
+        key = account.name if by == "session" else name
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = _Group(name, account.harness)
+        return group
+
     for account, own, inherited, units in zip(ledger.accounts, ledger.own, ledger.inherited, ledger.units, strict=True):
-        session = (account.harness, account.session)
         if by in ("session", "harness"):
-            group = groups.setdefault(name_of(account, None, None), _Group())
-            group.sessions.add(session)
-            group.harness = account.harness
+            group = group_of(account, None, None)
+            group.sessions.add(account.name)
             group.inherited.extend(inherited)
             group.units.extend(units)
-            _add(group.rules, account.rules)
+            _add(group.rules, account)
         for call in own:
-            group = groups.setdefault(name_of(account, call, call.at), _Group())
+            group = group_of(account, call, call.at)
             group.calls.append(call)
-            group.sessions.add(session)
+            group.sessions.add(account.name)
         if by == "day":
             for told in units:
-                groups.setdefault(name_of(account, None, told.at), _Group()).units.append(told)
+                group_of(account, None, told.at).units.append(told)
+    untold = _untold(ledger.accounts)
     return {
         "by": by,
-        "groups": [_told(name, group, by) for name, group in _sorted(groups, by)],
-        **_overall(ledger),
+        "groups": [_told(group, by, untold) for group in _sorted(groups.values(), by)],
+        **_overall(ledger, untold),
     }
 
 
-def _add(rules: dict[str, int], more: Mapping[str, int]) -> None:
-    for rule, count in more.items():
-        rules[rule] = rules.get(rule, 0) + count
+def _add(rules: dict[Name, str], account: Account) -> None:
+    """Note how history was told apart; a thread that stands in two places is one."""
+    for thread, rule in account.rules.items():
+        rules.setdefault((account.harness, thread), rule)
 
 
 def _namer(by: str, zone: tzinfo) -> Callable[[Account, Call | None, datetime | None], str]:
@@ -236,7 +266,7 @@ def _namer(by: str, zone: tzinfo) -> Callable[[Account, Call | None, datetime | 
         if by == "harness":
             return account.harness
         if by == "day":
-            return UNDATED if at is None else at.astimezone(zone).date().isoformat()
+            return UNDATED if at is None else _day(at, zone)
         if by == "model":
             return (call.model if call is not None else None) or _UNKNOWN
         return (call.agent if call is not None else None) or MAIN
@@ -244,26 +274,32 @@ def _namer(by: str, zone: tzinfo) -> Callable[[Account, Call | None, datetime | 
     return name
 
 
-def _sorted(groups: Mapping[str, _Group], by: str) -> list[tuple[str, _Group]]:
+def _day(at: datetime, zone: tzinfo) -> str:
+    """The day that it was in a zone; the last or first one of the calendar where that has none beyond."""
+    with contextlib.suppress(OverflowError):
+        at = at.astimezone(zone)
+    return at.date().isoformat()
+
+
+def _sorted(groups: Iterable[_Group], by: str) -> list[_Group]:
     if by == "day":
-        return sorted(groups.items())
+        return sorted(groups, key=lambda group: group.name)
     if by == "session":
-        return sorted(groups.items(), key=lambda item: (_began(item[1]), item[0]))
-    return sorted(
-        groups.items(), key=lambda item: (-(figures_of(item[1].calls, asked=False)["total_tokens"] or 0), item[0])
-    )
+        return sorted(groups, key=lambda group: (_began(group), group.name, group.harness))
+    return sorted(groups, key=lambda group: (-(figures_of(group.calls, asked=False)["total_tokens"] or 0), group.name))
 
 
 def _began(group: _Group) -> datetime:
     return min((call.at for call in (*group.calls, *group.inherited) if call.at is not None), default=_FIRST)
 
 
-def _told(name: str, group: _Group, by: str) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": name}
+def _told(group: _Group, by: str, untold: AbstractSet[Name]) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": group.name}
     if by == "session":
         began = _began(group)
         told |= {"harness": group.harness, "started": None if began is _FIRST else began}
-    told |= _figures(group.calls, group.rules)
+    known = bool(group.sessions) and untold.isdisjoint(group.sessions) and not billed(group.units)
+    told |= _figures(group.calls, group.rules, known=known)
     if by in ("session", "harness"):
         told["inherited"] = figures_of(group.inherited, asked=False)
     told["units"] = units_of(group.units)
@@ -271,42 +307,55 @@ def _told(name: str, group: _Group, by: str) -> dict[str, Any]:
     return told
 
 
-def _figures(calls: Sequence[Call], rules: Mapping[str, int]) -> dict[str, Any]:
-    inferred = {HISTORY + rule: count for rule, count in rules.items() if rule != "ordinal"}
-    figures: dict[str, Any] = dict(figures_of(calls, asked=True))
+def _figures(calls: Sequence[Call], rules: Mapping[Name, str], *, known: bool) -> dict[str, Any]:
+    """Figures and certainty; where there are no calls they are zero if that is `known`, else nobody knows them."""
+    inferred = Counter(HISTORY + rule for rule in rules.values() if rule != "ordinal")
     certainty = certainty_of(calls, inferred=inferred)
-    if not calls:
+    if not calls and not known:
         certainty = {"level": _UNKNOWN, "reasons": []}
-    return {**figures, "certainty": certainty}
+    return {**figures_of(calls, asked=bool(calls) or not known), "certainty": certainty}
 
 
-def _overall(ledger: Ledger) -> dict[str, Any]:
+def _untold(accounts: Iterable[Account]) -> frozenset[Name]:
+    """The sessions that tell of no call in any place, though a model may have been asked."""
+    telling = {one.name for one in accounts if one.tally.calls}
+    return frozenset(one.name for one in accounts if not one.quiet and one.name not in telling)
+
+
+def _once(accounts: Iterable[Account]) -> Iterator[Account]:
+    """The accounts without those of whose calls others of the same session, the larger ones first, tell as well."""
+    known: dict[Name, set[tuple[object, ...]]] = {}
+    for account in sorted(accounts, key=lambda one: -len(one.tally.calls)):
+        names = known.setdefault(account.name, set())
+        calls = {_own_name(call) for call in account.tally.calls}
+        if not calls <= names:
+            names |= calls
+            yield account
+
+
+def _overall(ledger: Ledger, untold: AbstractSet[Name]) -> dict[str, Any]:
     calls = [call for own in ledger.own for call in own]
-    silent = sorted(
-        {
-            (account.harness, account.session)
-            for account in ledger.accounts
-            if not account.tally.calls and not account.tally.inherited
-        }
-    )
-    rules: dict[str, int] = {}
+    sessions = {account.name for account in ledger.accounts}
+    inheriting = {account.name for account in ledger.accounts if account.tally.inherited}
+    rules: dict[Name, str] = {}
     for account in ledger.accounts:
-        _add(rules, account.rules)
+        _add(rules, account)
     unfinished = [call for call in calls if not call.final and not call.unusable]
     progress = [call for call in calls if not call.by_row]
     counted = sum(total_of(call.counts) or 0 for call in calls)
     borrowed = sum(total_of(call.counts) or 0 for call in progress)
+    once = [account.tally for account in _once(ledger.accounts)]
     return {
-        "total": _figures(calls, rules),
+        "total": _figures(calls, rules, known=bool(sessions) and not untold),
         "units": units_of(told for units in ledger.units for told in units),
-        "sessions": len({(account.harness, account.session) for account in ledger.accounts}),
-        "sessions_without_usage": len(silent),
-        "raw_vs_deduped": ratio(sum(account.tally.raw for account in ledger.accounts), calls),
+        "sessions": len(sessions),
+        "sessions_without_usage": len(untold - inheriting),
+        "raw_vs_deduped": ratio(sum(one.raw for one in once), calls),
         "unfinished": figures_of(unfinished, asked=False),
         "from_progress": {
             **figures_of(progress, asked=False),
             "share": round(borrowed / counted, 4) if counted else None,
         },
-        "unusable_records": sum(account.tally.unusable for account in ledger.accounts),
-        "idless_records": sum(account.tally.idless for account in ledger.accounts),
+        "unusable_records": sum(one.unusable for one in once),
+        "idless_records": sum(one.idless for one in once),
     }

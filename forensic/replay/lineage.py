@@ -7,18 +7,25 @@ a client copies them. Only the first is exact.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cached_property
+from itertools import groupby
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
-from forensic.model import Observation, SessionStart, Usage
+from forensic.model import Observation, Ref, SessionStart, Usage
 
 __all__ = ["Lineage", "Lines", "Snapshot", "snapshots", "trace"]
 
 _PAUSE = timedelta(seconds=1)
 _SHORT_PAUSE = timedelta(milliseconds=200)
 """Copied rows follow each other within 40 ms; where nothing else speaks for a copy, a model may be just this quick."""
+
+_NO_STAMPS: Final[Mapping[Ref, Observation]] = MappingProxyType({})
 
 
 class Lineage(Struct):
@@ -48,19 +55,28 @@ class Lines(Struct):
     by_stream: dict[str, Lineage] = field(default_factory=dict)
     inherited: frozenset[int] = frozenset()
 
+    def told_apart(self, session: str = "") -> dict[str, str]:
+        """The rule by which each thread's history was told apart; one without a name goes by session and stream."""
+        return {
+            line.thread or f"{session}/{stream}": line.rule
+            for stream, line in self.by_stream.items()
+            if line.rule is not None
+        }
+
     def rules(self) -> dict[str, int]:
-        """How many streams were told apart by each rule."""
-        tally: dict[str, int] = {}
-        for line in self.by_stream.values():
-            if line.rule is not None:
-                tally[line.rule] = tally.get(line.rule, 0) + 1
-        return tally
+        """How many threads were told apart by each rule."""
+        return Counter(self.told_apart().values())
 
 
-def trace(observations: Sequence[Observation], parents: Mapping[str, Sequence[Snapshot]] | None = None) -> Lines:
+def trace(
+    observations: Sequence[Observation],
+    parents: Mapping[str, Sequence[Snapshot]] | None = None,
+    stamps: Mapping[Ref, Observation] = _NO_STAMPS,
+) -> Lines:
     """The lineage of all streams of one session, given in recorded order.
 
-    `parents` are the running totals of threads outside of this session, by thread id, in their order.
+    `parents` are the running totals of threads outside of this session, by thread id, in their order. `stamps` say when
+    rows were written, and with which number, of which the observations do not.
     """
     lines = Lines()
     wanted = {seen.ref.stream for seen in observations if type(seen) is SessionStart}
@@ -70,7 +86,7 @@ def trace(observations: Sequence[Observation], parents: Mapping[str, Sequence[Sn
     for number, seen in enumerate(observations):
         if seen.ref.stream in wanted:
             streams.setdefault(seen.ref.stream, []).append(number)
-    histories = [_History([observations[number] for number in numbers]) for numbers in streams.values()]
+    histories = [_History([observations[number] for number in numbers], stamps) for numbers in streams.values()]
     totals = dict(parents or {})
     for history in histories:
         if history.own.thread is not None:
@@ -88,8 +104,9 @@ def trace(observations: Sequence[Observation], parents: Mapping[str, Sequence[Sn
 class _History:
     """The rows of one stream, and what its first ones say of where they come from."""
 
-    def __init__(self, rows: Sequence[Observation]) -> None:
+    def __init__(self, rows: Sequence[Observation], stamps: Mapping[Ref, Observation]) -> None:
         self.rows = rows
+        self._stamps = stamps
         starts = [place for place, seen in enumerate(rows) if isinstance(seen, SessionStart)]
         self.own = self._start(starts[0])
         self.first = self._behind(starts[0])
@@ -121,6 +138,18 @@ class _History:
         untold = self.line.declared and first is not None and first.usage.last is None
         return ("none" if untold else None), self.first
 
+    @cached_property
+    def _moments(self) -> list[_Moment]:
+        """The moment of each observation: what one part of a row does not tell another one, or a stamp, may."""
+        found: list[_Moment] = []
+        for ref, parts in groupby(self.rows, key=lambda seen: seen.ref):
+            told = list(parts)
+            known = [*told, self._stamps[ref]] if ref in self._stamps else told
+            at = next((one.at for one in known if one.at is not None), None)
+            ordinal = next((one.ordinal for one in known if one.ordinal is not None), None)
+            found.extend(_Moment(one.at or at, ordinal if one.ordinal is None else one.ordinal) for one in told)
+        return found
+
     def _start(self, place: int) -> SessionStart:
         start = self.rows[place]
         assert isinstance(start, SessionStart)  # noqa: S101 -- its place was looked up as one
@@ -141,11 +170,11 @@ class _History:
         """
         if self.own.own_from == 0 and self._head(older) is not None:
             return False
-        return any(self.rows[place].ordinal is not None for place in range(self.first, len(self.rows)))
+        return any(self._moments[place].ordinal is not None for place in range(self.first, len(self.rows)))
 
     def _ordinal(self, own_from: int) -> int:
         for place in range(self.first, len(self.rows)):
-            if (self.rows[place].ordinal or 0) >= own_from:
+            if (self._moments[place].ordinal or 0) >= own_from:
                 return place
         return len(self.rows)
 
@@ -156,7 +185,7 @@ class _History:
     def _older(self) -> int:
         """The place behind the rows that are older than the thread that holds them."""
         place, began = self.first, self.own.at
-        while began is not None and place < len(self.rows) and (at := self.rows[place].at) is not None and at < began:
+        while began is not None and place < len(self.rows) and (at := self._moments[place].at) and at < began:
             place += 1
         return place
 
@@ -181,7 +210,7 @@ class _History:
         """The place behind the rows from `place` on that no pause parts from the thread's first one, or the `head`."""
         last = self.own.at if head is None else _later(self.own.at, self.rows[head].at)
         while place < len(self.rows):
-            at = self.rows[place].at
+            at = self._moments[place].at
             if at is not None and last is not None and at - last >= pause:
                 break
             last = _later(last, at)
@@ -235,6 +264,13 @@ class _History:
                 return matched
             matched = self._behind(place)
         return max(matched, burst)
+
+
+class _Moment(NamedTuple):
+    """When a row was written, and its number, as far as it tells."""
+
+    at: datetime | None
+    ordinal: int | None
 
 
 def _later(one: datetime | None, other: datetime | None) -> datetime | None:

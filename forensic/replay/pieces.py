@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 from forensic import model
-from forensic.model import Frame, Node, Observation, Text
+from forensic.model import Frame, Node, Observation, SubagentFrame, Text
 
 __all__ = ["gist", "kind_of", "moments", "ordered"]
 
@@ -36,10 +36,12 @@ def gist(seen: Observation) -> str | None:
 
 
 def moments(node: Node) -> Iterator[datetime]:
-    """Every time in a piece: its own, its result's, its pieces'."""
+    """Every time in a piece: its own, its result's, its pieces'; those of a subagent below it are that one's."""
     stack = [node]
     while stack:
         piece = stack.pop()
+        if isinstance(piece.seen, SubagentFrame):
+            continue
         if piece.seen.at is not None:
             yield piece.seen.at
         if piece.outcome is not None and piece.outcome.result is not None and piece.outcome.result.at is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Protocol
 
@@ -18,8 +18,11 @@ from forensic.model import (
     Keeper,
     Observation,
     Parsed,
+    Ref,
     Row,
     Session,
+    SessionStart,
+    Unmodelled,
     Unreadable,
     Usage,
 )
@@ -35,6 +38,8 @@ from forensic.replay.version import REPLAY_VERSION
 __all__ = ["Reads", "digest", "play"]
 
 _BATCH = 1024
+_UNTIMED = frozenset({Unmodelled, Unreadable})
+"""What carries nothing of its row, not even when that was written: a burst or an order of rows asks for it."""
 
 
 class Reads(Protocol):
@@ -54,6 +59,9 @@ class Reads(Protocol):
 
     def observe(self, entry: Entry, keep: Keeper = FOLDED) -> list[Observation]:
         """All that one entry says; never empty, never an exception."""
+
+    def time(self, row: Row) -> Sequence[Observation]:
+        """At least when a row was written, if it says so."""
 
 
 class _Digest:
@@ -111,10 +119,16 @@ def play(  # noqa: PLR0913 -- what stands in the head of a session document, by 
     made = _Digest()
     usage_before: Usage | None = None
     rewrites, again = Rewrites(), set[int]()
+    begun: set[str] = set()
+    stamps: dict[Ref, Observation] = {}
     for entry in entries:
         seen = parser.observe(entry, keep)
         if type(entry) is Row:
             rows.count(entry, seen)
+            if type(seen[0]) is SessionStart:
+                begun.add(entry.ref.stream)
+            elif type(seen[0]) in _UNTIMED and entry.ref.stream in begun:
+                stamps[entry.ref] = parser.time(entry)[0]
             if seen[0].id is None and rewrites.again(entry):
                 again.update(range(len(observations), len(observations) + len(seen)))
         for one in seen:
@@ -125,7 +139,7 @@ def play(  # noqa: PLR0913 -- what stands in the head of a session document, by 
                 usage_before = one.usage
         observations.extend(seen)
         made.add(seen)
-    lines = trace(observations)
+    lines = trace(observations, stamps=stamps)
     placed = reconcile(observations, session, lines, again)
     known = list(findings)
     missing = {

@@ -120,7 +120,7 @@ class _House:
         self.begun: dict[int, Execution] = {}
         self.running: dict[str | None, dict[str | None, Node]] = {}
         """Calls of each agent that no row has answered so far."""
-        self.stepless = 0
+        self.stepless = self.retold = 0
         self.prompts: dict[tuple[str | None, str], Node] = {}
         self.number = 0
         self.compactions: list[str] = []
@@ -138,8 +138,9 @@ class _House:
             self.told.add(seen.step)
             if seen.usage.model is not None and seen.step is not None:
                 self.models.setdefault(seen.step, seen.usage.model)
-        elif seen.via is None and seen.step is None and type(seen) in SPOKEN:
-            self.stepless += 1
+        elif seen.step is None and type(seen) in SPOKEN:
+            self.stepless += seen.via is None
+            self.retold += seen.via == "event"
 
     # --- placing -----------------------------------------------------------------------------------------------------
 
@@ -441,6 +442,8 @@ class _House:
             self.findings["repeated", note] = Finding(
                 kind="repeated", note=note, ref=min(repeated), count=len(repeated)
             )
+        # events tell of messages again; where they alone tell of any it is by them that a model spoke
+        stepless = 0 if self.turn_of else self.stepless or self.retold
         placed = Placed(
             root=root,
             aside=[seen for _, seen in sorted(self.laid_aside, key=lambda item: item[0])],
@@ -451,7 +454,7 @@ class _House:
             calls=self.call_nodes,
             executions=self.executions,
             steps=len(self.steps),
-            without_usage=len(self.steps.keys() - self.told) + (0 if self.turn_of else self.stepless),
+            without_usage=len(self.steps.keys() - self.told) + stepless,
             repeated=len(repeated),
             subagents=len(self.subagents.known),
             compactions=self.compactions,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import datetime
 
 from msgspec import Struct, field
 
@@ -20,6 +21,7 @@ _GROUNDS = ("side-file", "row", "result", "progress")
 
 Owner = Callable[[Node], tuple[str | None, str | None]]
 Find = Callable[[str, str, Ref | None], None]
+_Span = tuple[datetime | None, datetime | None]
 
 
 class Link(Struct, frozen=True):
@@ -90,17 +92,22 @@ class Subagents:
                 if call is not None:
                     self._spawners[agent.id] = (ground, call)
                     break
+        circular = self._circular()
         for agent in self.known.values():
-            if self._circular(agent.id):
+            if agent.id in circular:
                 self._find("subagent-circle", "subagents that claim to have started each other", agent.first)
                 del self._spawners[agent.id]
 
     def hang(self) -> list[Node]:
         """Put each subagent under its call; the ones that nothing ties to a call are returned."""
         loose = []
+        spans = _Spans({agent: self._parent(agent) for agent in self.known})
         for agent in self.known.values():
             spawner = self._spawners.get(agent.id)
-            node = _node(agent, spawner)
+            items = ordered(agent.items)
+            times = [at for item in items for at in moments(item)]
+            own = min(times, default=None), max(times, default=None)
+            node = _node(agent, items, spawner, spans.add(agent.id, own))
             if spawner is not None:
                 spawner[1].add(node)
             else:
@@ -113,33 +120,83 @@ class Subagents:
 
     def turns(self) -> dict[str, str | None]:
         """For each subagent the turn of the call that started it, through the subagents in between."""
-        return {agent: self._turn(agent) for agent in self.known}
-
-    def _turn(self, agent: str) -> str | None:
-        spawner = self._spawners.get(agent)
-        while spawner is not None:
-            parent, turn = self._owner(spawner[1])
-            if parent is None:
-                return turn
-            spawner = self._spawners.get(parent)
-        return None
+        turns: dict[str, str | None] = {}
+        for agent in self.known:
+            way: list[str] = []
+            current: str | None = agent
+            turn: str | None = None
+            while current is not None and current not in turns:
+                way.append(current)
+                spawner = self._spawners.get(current)
+                current, turn = (None, None) if spawner is None else self._owner(spawner[1])
+            turns.update(dict.fromkeys(way, turn if current is None else turns[current]))
+        return {agent: turns[agent] for agent in self.known}
 
     def _parent(self, agent: str) -> str | None:
         spawner = self._spawners.get(agent)
         return None if spawner is None else self._owner(spawner[1])[0]
 
-    def _circular(self, agent: str) -> bool:
+    def _circular(self) -> set[str]:
+        """Of each circle the subagent that was first told of."""
+        told = {agent: number for number, agent in enumerate(self.known)}
+        found: set[str] = set()
         walked: set[str] = set()
-        current = self._parent(agent)
-        while current is not None and current != agent and current not in walked:
-            walked.add(current)
-            current = self._parent(current)
-        return current == agent
+        for agent in self.known:
+            way: dict[str, None] = {}
+            current: str | None = agent
+            while current is not None and current not in walked:
+                walked.add(current)
+                way[current] = None
+                current = self._parent(current)
+            if current in way:
+                circle = list(way)
+                found.add(min(circle[circle.index(current) :], key=lambda one: told[one]))
+        return found
 
 
-def _node(agent: Subagent, spawner: tuple[str, Node] | None) -> Node:
-    items = ordered(agent.items)
-    times = [at for node in items for at in moments(node)]
+class _Spans:
+    """From when until when something happened in each subagent, and in those that hang below it by then.
+
+    What hangs together has one span, kept with the highest: so none is looked through again for each above it.
+    """
+
+    def __init__(self, parents: Mapping[str, str | None]) -> None:
+        self._parents = parents
+        self._children: dict[str | None, list[str]] = {}
+        for agent, parent in parents.items():
+            self._children.setdefault(parent, []).append(agent)
+        self._above: dict[str, str] = {}
+        self._spans: dict[str, _Span] = {}
+
+    def add(self, agent: str, own: _Span) -> _Span:
+        """The span of the next one, given that of its own pieces."""
+        self._spans[agent] = own
+        for child in self._children.get(agent, ()):
+            if child in self._spans:
+                self._join(child, agent)
+        span = self._spans[agent]
+        parent = self._parents[agent]
+        if parent is not None and parent in self._spans:
+            self._join(agent, parent)
+        return span
+
+    def _join(self, lower: str, upper: str) -> None:
+        top = self._top(upper)
+        spans = self._spans[lower], self._spans[top]
+        begun, ended = ([at for at in ends if at is not None] for ends in zip(*spans, strict=True))
+        self._above[lower] = top
+        self._spans[top] = min(begun, default=None), max(ended, default=None)
+
+    def _top(self, agent: str) -> str:
+        way = []
+        while (above := self._above.get(agent)) is not None:
+            way.append(agent)
+            agent = above
+        self._above.update(dict.fromkeys(way, agent))
+        return agent
+
+
+def _node(agent: Subagent, items: list[Node], spawner: tuple[str, Node] | None, span: _Span) -> Node:
     request = spawner[1].seen if spawner else None
     frame = SubagentFrame(
         id=agent.id,
@@ -150,7 +207,7 @@ def _node(agent: Subagent, spawner: tuple[str, Node] | None) -> Node:
         proof=spawner[0] if spawner else None,
         ref=items[0].seen.ref if items else agent.first,
         part=items[0].seen.part if items else 0,
-        at=min(times, default=None),
-        until=max(times, default=None),
+        at=span[0],
+        until=span[1],
     )
     return Node(seen=frame, evidence=agent.proofs, children=items)

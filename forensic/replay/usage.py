@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from forensic.model import COUNTED, Counts, Observation, Told, Usage
+from forensic.replay.amounts import plus
 from forensic.replay.counters import Spent, counts_of
 from forensic.replay.growth import largest
 from forensic.replay.subagents import PLACEHOLDER
@@ -30,6 +31,7 @@ __all__ = [
     "Tally",
     "Units",
     "aggregate",
+    "billed",
     "certainty_of",
     "figures_of",
     "fold",
@@ -52,6 +54,7 @@ _NO_ID = "rows without message id and request id, counted one by one"
 _UNUSABLE = "usage that is no count of tokens"
 _TOTAL_ONLY = "totals that do not say what they are made of"
 _PARTIAL = "calls of which no row tells all figures"
+_BILLED = "units were billed, and no row tells of a call"
 _MORE = "the producer's own account is larger: model calls that no row tells of"
 HISTORY = "history of another thread, told apart by: "
 _IDLESS = ("row", "number")
@@ -164,6 +167,8 @@ def aggregate(
     calls = found.calls
     if told > sum(call.counts[1] or 0 for call in calls):
         missing = {**(missing or {}), _MORE: 1}
+    if not calls and billed(found.units):
+        missing = {**(missing or {}), _BILLED: 1}
     unknown = {reason: count for reason, count in (missing or {}).items() if count}
     inferred = {HISTORY + rule: count for rule, count in rules.items() if rule != "ordinal"}
     total = _group(calls, unknown, inferred)
@@ -188,8 +193,13 @@ def units_of(told: Iterable[Units]) -> dict[str, int | float]:
     sums: dict[str, int | float] = {}
     for one in told:
         for name, amount in one.units.items():
-            sums[name] = sums.get(name, 0) + amount
+            sums[name] = plus(sums.get(name, 0), amount)
     return dict(sorted(sums.items()))
+
+
+def billed(told: Iterable[Units]) -> bool:
+    """Whether a producer has billed anything in its own units."""
+    return any(amount > 0 for one in told for amount in one.units.values())
 
 
 class _Calls:

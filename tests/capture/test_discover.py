@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import zstandard
 from homes import Lay, row
 
 from forensic.capture.discover import Found, Piece, find
@@ -220,6 +221,18 @@ def test_lists_and_other_files_are_no_sessions(lay: Lay) -> None:
     )
     note = f"{root}/{P}/text.jsonl holds no row that is a JSON object and was left out"
     assert told == [Finding(kind="no-transcript", note=note)]
+
+
+def test_a_compressed_file_of_which_nothing_can_be_read_is_a_problem(lay: Lay) -> None:
+    """A session is missing, and nobody knows which; a file of other rows is none, compressed or not."""
+    packed = zstandard.compress(row("s1") * 99)
+    root = lay({"a.jsonl.zst": packed[:20], "b.jsonl.zst": zstandard.compress(b"[1]\n"), "c.jsonl": row("s2")})
+    told: list[Finding] = []
+    assert [found.session for found in find([root], report=told.append)] == ["s2"]
+    assert [(finding.kind, finding.problem, finding.note.partition(": ")[0]) for finding in told] == [
+        ("unreadable-file", True, f"{root}/a.jsonl.zst"),
+        ("no-transcript", False, f"{root}/b.jsonl.zst holds no row that is a JSON object and was left out"),
+    ]
 
 
 def test_rows_of_no_known_harness_are_kept_as_unknown(lay: Lay) -> None:

@@ -141,7 +141,7 @@ def test_units_stand_beside_the_tokens() -> None:
 
 def test_history_told_by_the_producer_is_inherited_as_well() -> None:
     """Beside what other sessions own."""
-    told = report(settle([account("a", call("m", 1), inherited=[call("old", 99)], rules={"burst": 1})]), "session")
+    told = report(settle([account("a", call("m", 1), inherited=[call("old", 99)], rules={"t": "burst"})]), "session")
     (group,) = told["groups"]
     assert (group["output_tokens"], group["inherited"]["output_tokens"]) == (1, 99)
     both = account("a", call("m", 1), inherited=[call("old", 99)])

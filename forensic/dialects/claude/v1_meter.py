@@ -48,7 +48,7 @@ class _Usage(Struct, gc=False):
 class _Message(Struct, gc=False):
     id: str | None = None
     model: str | None = None
-    stop_reason: Any = None
+    stop_reason: str | None = None
     usage: _Usage | UnsetType = UNSET
 
 
@@ -56,7 +56,7 @@ class _Inner(Struct, gc=False):
     """A subagent's row inside a progress row."""
 
     type: Any = None
-    uuid: Any = None
+    uuid: str | None = None
     timestamp: datetime | None = None
     requestId: str | None = None  # noqa: N815 -- the producer's name
     message: _Message | None = None
@@ -64,15 +64,15 @@ class _Inner(Struct, gc=False):
 
 class _Data(Struct, gc=False):
     type: Any = None
-    agentId: Any = None  # noqa: N815 -- the producer's name
+    agentId: str | None = None  # noqa: N815 -- the producer's name
     message: _Inner | None = None
 
 
 class _Row(Struct, gc=False):
     type: Any = None
-    uuid: Any = None
+    uuid: str | None = None
     timestamp: datetime | None = None
-    agentId: Any = None  # noqa: N815 -- the producer's name
+    agentId: str | None = None  # noqa: N815 -- the producer's name
     isSidechain: Any = None  # noqa: N815 -- the producer's name
     requestId: str | None = None  # noqa: N815 -- the producer's name
     message: _Message | None = None
@@ -123,18 +123,18 @@ def _told(body: _Row | _Inner, agent: str | None, via: str | None) -> Told | Non
         None if details is None else _count(details.thinking_tokens),
         None,
     )
-    own, at = body.uuid, body.timestamp
+    at = body.timestamp
     return Told(
         message=message.id or None,
         request=(request.strip(TRIM) or None) if request else None,
         model=intern(message.model) if message.model else None,
         counts=counts,
-        final=isinstance(message.stop_reason, str),
+        final=message.stop_reason is not None,
         unusable=False,
         # times are in UTC or not worth a short way
         at=at if at is None or at.tzinfo is UTC else utc(at.isoformat()),
         agent=agent,
-        row=own if isinstance(own, str) and own else None,
+        row=body.uuid or None,
         via=via,
     )
 

@@ -28,6 +28,10 @@ from forensic.model import Payload
 __all__ = ["PARSER"]
 
 
+_HEADER: Final = frozenset({"id", "instructions", "timestamp"})
+"""What every header has; without one of them a row that has no type says nothing that could be told."""
+
+
 # --- which family -----------------------------------------------------------------------------------------------------
 
 
@@ -44,7 +48,7 @@ def _family(body: Body) -> str:
         return name
     if "record_type" in body:
         return native(body["record_type"])
-    return "header" if isinstance(body.get("id"), str) and "timestamp" in body else name
+    return "header" if isinstance(body.get("id"), str) and body.keys() >= _HEADER else name
 
 
 def _event(payload: Payload, body: Body) -> str:

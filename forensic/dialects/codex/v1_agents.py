@@ -25,6 +25,9 @@ __all__ = ["collab_call", "inter_agent", "spawn_end", "subagent", "subagent_acti
 _ENDS = ("completed", "failed", "interrupted")
 
 
+_TOLD = ("agent_nickname", "agent_path", "agent_role", "model")
+
+
 def subagent(fields: Fields, spawned: str, told: Body, call: str | None = None) -> SubagentStart:
     """What is told of an agent; its nickname stands in for a role that it does not have."""
     role, nickname = text_or_none(told.get("agent_role")), text_or_none(told.get("agent_nickname"))
@@ -46,7 +49,10 @@ def collab_call(fields: Fields, item: Body, said: Body, keep: Keeper) -> Iterato
         started.extend(agent for one in sequence(item.get("receiver_thread_ids")) if (agent := text_or_none(one)))
     agents = {text_or_none(mapping(one).get("thread_id")): one for one in sequence(item.get("receiver_agents"))}
     for spawned in started:
-        yield subagent(fields, spawned, {"model": item.get("model"), **mapping(agents.get(spawned))}, call)
+        # a row may name one agent many times, and say much of it
+        yield subagent(
+            fields, spawned, {"model": item.get("model"), **(picked(mapping(agents.get(spawned)), *_TOLD) or {})}, call
+        )
     told = Ran(
         call=call,
         name=native_text(item.get("tool")),

@@ -36,12 +36,12 @@ class _Counts(Struct, gc=False):
 class _Info(Struct, gc=False):
     total_token_usage: _Counts
     last_token_usage: _Counts | None = None
-    model: Any = None
+    model: str | None = None
 
 
 class _Payload(Struct, gc=False):
     type: Any = None
-    turn_id: Any = None
+    turn_id: str | None = None
     internal_chat_message_metadata_passthrough: Raw | UnsetType = UNSET
     info: _Info | None = None
 
