@@ -38,7 +38,8 @@ class Followed(Struct):
     def note(self, step: Grown) -> None:
         """Remember when, and on what ground, rows were read."""
         self.first = self.first or step
-        before = self.drains[-1].rows[1] if self.drains and self.drains[-1].generation == step.generation else 0
+        # a file that lost its name to another one may go on being written
+        before = next((drain.rows[1] for drain in reversed(self.drains) if drain.generation == step.generation), 0)
         if step.rows > before:
             self.drains.append(
                 Drain(

@@ -27,6 +27,8 @@ _CHUNK: Final = 1 << 20
 _HEAD: Final = 4096
 _FOOT: Final = 64
 _LARGEST_SIDE: Final = 1 << 30
+_MOST_FORMER: Final = 4
+"""So many files that others took the place of are held open: whoever writes one may not have noticed."""
 _SETTLED_NS: Final = 100_000_000
 """A side file that was written less than so long ago may be half a file yet."""
 _COPY: Final = (
@@ -172,9 +174,10 @@ class _Copies:
         self._dirty.add(self._copy)
         write_all(self._copy, data)
 
-    def _grown(self) -> Grown:
-        life = self.lives[-1]
-        return Grown(self.number, len(self.lives), life.bytes, life.rows, life.mtime_ns)
+    def _grown(self, generation: int = 0) -> Grown:
+        """Of the last generation, if none is named."""
+        life = self.lives[generation - 1]
+        return Grown(self.number, generation or len(self.lives), life.bytes, life.rows, life.mtime_ns)
 
 
 class Follower(_Copies):
@@ -187,10 +190,13 @@ class Follower(_Copies):
         self.gone = False
         self._open = opener
         self._file = -1
+        self._former: list[tuple[int, int]] = []
+        """Generation and descriptor of files that lost their name while they were held: a client may go on writing."""
         self._seen: tuple[int, int] | None = None
         self._head = b""
         self._foot = b""
         self._rejected: tuple[int, int, int, int] | None = None
+        self._former: dict[int, int] = {}
 
     @property
     def followed(self) -> bool:
@@ -202,7 +208,8 @@ class Follower(_Copies):
 
         With `held` only what is open already is looked at. Raises `OSError` when the copy cannot be written.
         """
-        steps = self._take(whole=whole) if self._file >= 0 else []
+        steps = self._take_former()
+        steps += self._take(whole=whole) if self._file >= 0 else []
         if held:
             return steps
         try:
@@ -242,9 +249,26 @@ class Follower(_Copies):
                 self._remember(self._copied(0, _HEAD), self._copied(max(0, life.bytes - _FOOT), _FOOT))
                 return self._take(whole=True)
             steps.append(self._end("replaced"))
+            if self._file >= 0:
+                self.keep(len(self.lives), self._file)
+                self._file = -1
         self._hold(descriptor)
+        for generation in list(self._former):
+            # it has a name again, and begins as another generation
+            if (self.lives[generation - 1].dev, self.lives[generation - 1].ino) == (status.st_dev, status.st_ino):
+                os.close(self._former.pop(generation))
         steps.append(self._begin(status))
         return steps + self._take(whole=False)
+
+    def keep(self, generation: int, descriptor: int) -> None:
+        """Go on reading a file that another one took the place of, if it did not come back. Takes the descriptor."""
+        life = self.lives[generation - 1]
+        if any((later.dev, later.ino) == (life.dev, life.ino) for later in self.lives[generation:]):
+            os.close(descriptor)
+            return
+        while len(self._former) >= _MOST_FORMER:
+            os.close(self._former.pop(min(self._former)))
+        self._former[generation] = descriptor
 
     def knows(self, dev: int, ino: int) -> bool:
         """Whether some generation is that file."""
@@ -253,10 +277,34 @@ class Follower(_Copies):
     def close(self) -> None:
         """Give all descriptors back."""
         super().close()
+        for descriptor in self._former.values():
+            os.close(descriptor)
+        self._former.clear()
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
         self._seen = None
+
+    def _late(self) -> list[Step]:
+        """What files that have no name any more got since they were replaced."""
+        steps: list[Step] = []
+        for generation, descriptor in self._former:
+            status, life = os.fstat(descriptor), self.lives[generation - 1]
+            if status.st_size <= life.bytes:
+                continue
+            copy = os.open(self.copy_of(generation), _COPY, 0o600)
+            try:
+                os.ftruncate(copy, life.bytes)  # what a step that was never acknowledged has left there
+                while data := read_at(descriptor, life.bytes, min(_CHUNK, status.st_size - life.bytes)):
+                    write_all(copy, data)
+                    life.bytes += len(data)
+                    life.rows += data.count(b"\n")
+                os.fsync(copy)
+            finally:
+                os.close(copy)
+            life.mtime_ns = status.st_mtime_ns
+            steps.append(Grown(self.number, generation, life.bytes, life.rows, life.mtime_ns))
+        return steps
 
     def _is_held(self, status: os.stat_result) -> bool:
         life = self.lives[-1]
@@ -303,6 +351,36 @@ class Follower(_Copies):
         self._seen = seen
         if life.bytes > before:
             steps.append(self._grown())
+        return steps
+
+    def _take_former(self) -> list[Step]:
+        """What was added to files that have lost their name to others; of these only growth is told."""
+        steps: list[Step] = []
+        for generation, descriptor in list(self._former.items()):
+            life = self.lives[generation - 1]
+            status = os.fstat(descriptor)
+            if status.st_size <= life.bytes:
+                continue
+            copy = os.open(self.copy_of(generation), _COPY, 0o600)
+            try:
+                # what a step that was never acknowledged has left there
+                os.ftruncate(copy, life.bytes)
+                at = max(0, life.bytes - _FOOT)
+                if read_at(copy, at, life.bytes - at) != read_at(descriptor, at, life.bytes - at):
+                    os.close(self._former.pop(generation))
+                    continue
+                while life.bytes < status.st_size:
+                    data = read_at(descriptor, life.bytes, min(_CHUNK, status.st_size - life.bytes))
+                    if not data:
+                        break
+                    write_all(copy, data)
+                    life.bytes += len(data)
+                    life.rows += data.count(b"\n")
+                os.fsync(copy)
+            finally:
+                os.close(copy)
+            life.mtime_ns = status.st_mtime_ns
+            steps.append(self._grown(generation))
         return steps
 
     def _copy_until(self, size: int) -> None:

@@ -155,13 +155,19 @@ class LiveSession:
             if isinstance(step, Grown):
                 known.note(step)
         file = known.file
-        if isinstance(file, Follower) and file.lives and not file.lives[-1].ended_by:
-            life = file.lives[-1]
+        if not isinstance(file, Follower):
+            return
+        for generation, life in enumerate(list(file.lives), start=1):
+            if life.ended_by not in {"", "replaced"}:
+                continue
             try:
                 descriptor = open_pin(self._spool.pins, life.dev, life.ino)
             except (Gone, Refused):
-                return
-            self._add(known, file.offer(descriptor), Ground.POLL)
+                continue
+            if life.ended_by:
+                file.keep(generation, descriptor)
+            else:
+                self._add(known, file.offer(descriptor), Ground.POLL)
 
     # --- payloads ----------------------------------------------------------------------------------------------------
 

@@ -303,6 +303,56 @@ def test_replaced_at_the_last_moment(bench: Bench) -> None:
     assert bench.kept() == [b"one\nlate\n", b"new\n"]
 
 
+def test_replaced_under_its_writer(bench: Bench) -> None:
+    """Who holds a file open may not notice that another took its name: what is added to the former is kept with it."""
+    bench.write(b"one\n")
+    bench.drain()
+    with bench.path.open("ab") as writer:
+        bench.replace(b"new\n")
+        bench.drain()
+        writer.write(b"two\nthr")
+        writer.flush()
+        assert bench.drain() == [("grown", 1, 11, 2)]
+        writer.write(b"ee\n")
+        writer.flush()
+        assert bench.drain(whole=True) == [("grown", 1, 14, 3)]
+        assert bench.drain() == []
+        assert bench.kept() == [b"one\ntwo\nthree\n", b"new\n"]
+
+
+def test_a_former_file_changed(bench: Bench) -> None:
+    """Only growth is told of a file without a name: one that is not what it was, or got shorter, is left as it was."""
+    bench.write(b"one\ntwo\n")
+    bench.drain()
+    with bench.path.open("rb+") as writer:
+        bench.replace(b"new\n")
+        bench.drain()
+        writer.truncate(4)
+        assert bench.drain() == []
+        writer.write(b"ONE\nTWO\nmore\n")
+        writer.flush()
+        assert bench.drain() == []
+        writer.write(b"and more\n")
+        writer.flush()
+        assert bench.drain() == []
+    assert bench.kept() == [b"one\ntwo\n", b"new\n"]
+
+
+def test_a_former_file_with_its_name_again(bench: Bench, tmp_path: Path) -> None:
+    """A file that gets its name back is a generation of its own, and grows in that one alone."""
+    bench.write(b"one\n")
+    bench.drain()
+    aside = tmp_path / "aside"
+    bench.path.rename(aside)
+    bench.replace(b"new\n")
+    bench.drain()
+    aside.rename(bench.path)
+    bench.drain()
+    bench.write(b"two\n")
+    bench.drain()
+    assert bench.kept() == [b"one\n", b"new\n", b"one\ntwo\n"]
+
+
 def test_deleted(bench: Bench) -> None:
     """A file that was deleted is read on to whatever its writer still writes; no generation ends with the name."""
     bench.write(b"one\n")
@@ -678,7 +728,7 @@ def test_synced(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_descriptors_are_given_back(bench: Bench) -> None:
-    """However often a file is replaced, two descriptors are held, and none at the end."""
+    """However often a file is replaced, two descriptors and four of former files are held, and none at the end."""
     before = open_descriptors()
     for number in range(20):
         bench.replace(b"%d\n" % number)
@@ -686,7 +736,7 @@ def test_descriptors_are_given_back(bench: Bench) -> None:
         bench.drain(whole=True)
     assert len(bench.kept()) == 20
     if before:
-        assert open_descriptors() - before <= 2
+        assert open_descriptors() - before <= 2 + 4
     bench.follower.close()
     bench.follower.close()
     assert open_descriptors() == before
