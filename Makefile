@@ -7,13 +7,20 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 UV := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url
 
-.PHONY: demo test help-text lock clean
+.PHONY: demo test lab golden-from-lab help-text lock clean
 
 demo: $(VENV)/run.stamp ## capture, verify and replay the golden recordings, in a throw-away archive
 	$(BIN)/python -m forensic.demo
 
 test: $(VENV)/test.stamp ## everything that CI checks
 	$(BIN)/python -m pytest
+
+lab: $(VENV)/test.stamp ## real clients with our hooks: all that they do is recorded, nothing is disturbed; needs the lab, npm and root
+	PYTHONPATH=tests:tests/lab $(BIN)/python tests/lab/lab_table.py --install $(LAB_OPTIONS)
+
+golden-from-lab: $(VENV)/test.stamp ## add the golden recordings that are live captures and not there; needs the same
+	PYTHONPATH=tests:tests/lab $(BIN)/python tests/lab/lab_golden.py $(LAB_OPTIONS)
+	$(BIN)/python -m pytest -q tests/test_golden.py tests/test_manifests.py --snapshot-update
 
 help-text: $(VENV)/run.stamp ## renew the text that `forensic --help` shows
 	$(BIN)/python -m forensic.cli.app --help > forensic/cli/help.txt

@@ -22,13 +22,16 @@ if TYPE_CHECKING:
     from syrupy.types import SnapshotIndex
 
 GOLDEN: Final = Path(__file__).parent.parent / "golden"
-CASES: Final = sorted(path.parent for path in GOLDEN.glob("*/*/source"))
+FROM_SOURCES: Final = sorted(path.parent for path in GOLDEN.glob("*/*/source"))
+LIVE: Final = sorted(path.parent for path in GOLDEN.glob("*/live-*/manifest.json"))
+"""Recordings of real clients while they ran: lab/lab_golden.py makes them, and nothing makes them again."""
+CASES: Final = sorted([*FROM_SOURCES, *LIVE])
 IDS: Final = [f"{case.parent.name}/{case.name}" for case in CASES]
 MADE: Final = ("manifest.json", "payloads.jsonl", "bindings.jsonl", "context.jsonl", "transcripts", "files")
 """What capture makes in a case; ``source`` and ``sessions`` stand beside it."""
 
 _MIDNIGHT = "2026-01-01T00:00:00Z"
-_NOBODY = Capture(
+NOBODY = Capture(
     recorder="forensic", python="", platform="", zone="UTC", utc_offset=0, started=_MIDNIGHT, sealed_at=_MIDNIGHT
 )
 
@@ -83,7 +86,7 @@ def record_source(case: Path, directory: Path) -> None:
 
 
 def _neutral(manifest: Manifest, source: Path) -> Manifest:
-    return replace(manifest, capture=_NOBODY, sources=tuple(_placed(one, source) for one in manifest.sources))
+    return replace(manifest, capture=NOBODY, sources=tuple(_placed(one, source) for one in manifest.sources))
 
 
 def _placed(one: Source, source: Path) -> Source:

@@ -103,7 +103,7 @@ def test_all_is_well(ask: Doctor, user: Path, home: Path) -> None:
     told = ask()
     assert told.code == 0
     assert told.bad() == {"recorder"}
-    assert told.of("hooks", "claude") == [("ok", f"28 events, {user / '.claude' / 'settings.json'}", None)]
+    assert told.of("hooks", "claude") == [("ok", f"26 events, {user / '.claude' / 'settings.json'}", None)]
     assert told.of("firing", "claude") == [("ok", "a test payload came through the registered command", None)]
     assert told.of("version", "claude") == [("ok", "2.1.332: the parser was checked against it", None)]
     assert told.of("recorder") == [
@@ -353,7 +353,7 @@ def test_versions(ask: Doctor, user: Path) -> None:
     told = ask()
     assert told.code == 0
     assert told.of("version", "claude") == [
-        ("warn", "9.9.9 has 19 events more than are registered", "forensic hooks install claude"),
+        ("warn", "9.9.9 has 18 events more than are registered", "forensic hooks install claude"),
         (
             "ok",
             "9.9.9: the parser was not checked against it; everything is kept, and what it does not know says so",

@@ -7,9 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from golden_extension import CASES, GOLDEN, IDS, MADE, SessionExtension, document_of, laid_out, record_source
+from golden_extension import (
+    CASES,
+    FROM_SOURCES,
+    GOLDEN,
+    IDS,
+    LIVE,
+    MADE,
+    SessionExtension,
+    document_of,
+    laid_out,
+    record_source,
+)
 
 from forensic.dialects.registry import DIALECTS
+from forensic.model import Payload
 from forensic.recording import open_recording
 
 if TYPE_CHECKING:
@@ -20,6 +32,11 @@ VERSIONS = [
     for case, name in zip(CASES, IDS, strict=True)
     for version in sorted(DIALECTS[case.parent.name].versions)
 ]
+
+
+def named(case: Path) -> str:
+    """What a case is called."""
+    return case.relative_to(GOLDEN).as_posix()
 
 
 def files_of(directory: Path) -> dict[str, bytes]:
@@ -42,7 +59,7 @@ def put(made: dict[str, bytes], case: Path) -> None:
         (case / name).write_bytes(data)
 
 
-@pytest.mark.parametrize("case", CASES, ids=IDS)
+@pytest.mark.parametrize("case", FROM_SOURCES, ids=named)
 def test_capture_makes_the_recording_again(case: Path, tmp_path: Path, pytestconfig: pytest.Config) -> None:
     """Capturing `source/` gives the recording beside it, byte for byte."""
     record_source(case, tmp_path / "made")
@@ -50,6 +67,18 @@ def test_capture_makes_the_recording_again(case: Path, tmp_path: Path, pytestcon
     if pytestconfig.getoption("update_snapshots") and files_of(case) != made:
         put(made, case)
     assert files_of(case) == made
+
+
+@pytest.mark.parametrize("case", LIVE, ids=named)
+def test_a_live_recording_is_sound(case: Path) -> None:
+    """What was recorded while a client ran holds payloads, what was read between them, and no damage."""
+    bundle = open_recording(case).bundle
+    bundle.check()
+    payloads = [entry.n for entry in bundle.timeline() if isinstance(entry, Payload)]
+    assert payloads == list(range(1, len(payloads) + 1))
+    assert payloads
+    assert {line.after or 0 for line in bundle.bindings()} <= {0, *payloads}
+    assert len({line.after for line in bundle.bindings()}) > 1
 
 
 @pytest.mark.parametrize(("case", "version"), VERSIONS)
@@ -65,6 +94,7 @@ FINDINGS = {
     "claude/flat-agent-old-layout": {"subagent-unlinked"},
     "claude/half-written-row": {"unfinished-row", "unreadable"},
     "claude/joined-and-spliced-rows": {"mended", "unreadable"},
+    "claude/live-transcript-deleted": {"repeated"},
     "claude/nul-run-and-bom": {"mended", "unreadable"},
     "claude/odd-json": {"mended", "unreadable"},
     "claude/second-compaction-repeats-rows": {"repeated"},
@@ -74,6 +104,7 @@ FINDINGS = {
     "codex/fork-with-copied-history": {"inherited-history"},
     "copilot/torn-tail": {"unfinished-row", "unreadable"},
     "cursor/crlf-u2028-and-no-last-line-end": {"unterminated-row"},
+    "cursor/live-resumed-and-rewritten": {"repeated"},
     "cursor/subagent-file": {"subagent-unlinked"},
     "cursor/unknown-rows-and-blocks": {"unreadable"},
     "unknown/another-tool": {"unreadable"},
@@ -108,6 +139,9 @@ def test_there_is_a_case_for_every_peculiarity() -> None:
         "claude/half-written-row",
         "claude/hook-attachments",
         "claude/joined-and-spliced-rows",
+        "claude/live-helper-in-the-foreground",
+        "claude/live-read-edit-run",
+        "claude/live-transcript-deleted",
         "claude/mcp-and-server-tools",
         "claude/nul-run-and-bom",
         "claude/odd-json",
@@ -138,6 +172,9 @@ def test_there_is_a_case_for_every_peculiarity() -> None:
         "codex/fork-that-names-its-history",
         "codex/fork-with-copied-history",
         "codex/javascript-cell",
+        "codex/live-read-edit-run",
+        "codex/live-resumed-in-a-javascript-cell",
+        "codex/live-transcript-deleted",
         "codex/old-unversioned",
         "codex/paginated-with-ordinals",
         "codex/repeated-token-counts",
@@ -153,6 +190,9 @@ def test_there_is_a_case_for_every_peculiarity() -> None:
         "copilot/counters-restart-at-each-resume",
         "copilot/flat-file-of-the-first-versions",
         "copilot/hooks-that-run-fail-and-block",
+        "copilot/live-helpers",
+        "copilot/live-read-edit-run",
+        "copilot/live-refused",
         "copilot/output-tokens-and-shutdown",
         "copilot/own-key-and-a-model-that-is-none",
         "copilot/parallel-calls-chained-by-parent-id",
@@ -170,6 +210,8 @@ def test_there_is_a_case_for_every_peculiarity() -> None:
         "cursor/dynamic-mcp-calls",
         "cursor/failed-and-aborted-turns",
         "cursor/flat-rows-and-text",
+        "cursor/live-edit-and-run",
+        "cursor/live-resumed-and-rewritten",
         "cursor/pictures-and-attachments",
         "cursor/redacted-thoughts",
         "cursor/subagent-file",

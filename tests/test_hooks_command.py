@@ -94,7 +94,7 @@ def test_there_and_back(cli: Cli, user: Path, home: Path, scope: Scope, *, backu
     assert [(one["harness"], one["scope"], one["state"]) for one in said.lines] == [
         (name, scope, "installed") for name in CLIENTS
     ]
-    assert [len(one["events"]) for one in said.lines] == [28, 14, 15, 18]
+    assert [len(one["events"]) for one in said.lines] == [26, 14, 15, 18]
     for client in CLIENTS.values():
         text = config(client, scope).read_text(encoding="utf-8")
         registered = {one.event for one in found(text, client)}
@@ -390,7 +390,7 @@ def test_an_old_claude(cli: Cli, user: Path) -> None:
     assert cli("status", "claude").code == 0
     program(user, "claude", "echo '2.2.0'")
     said = cli("install", "claude", "--yes", "--json")
-    assert len(said.lines[0]["events"]) == 28
+    assert len(said.lines[0]["events"]) == 26
     assert [one for one in said.lines[0]["notes"] if "left out" in one] == []
 
 
@@ -400,7 +400,7 @@ def test_a_claude_that_does_not_say(cli: Cli, user: Path, body: str, monkeypatch
     monkeypatch.setattr("forensic.registration.versions._PATIENCE", 0.2)
     program(user, "claude", body)
     said = cli("install", "claude", "--yes", "--json")
-    assert len(said.lines[0]["events"]) == 28
+    assert len(said.lines[0]["events"]) == 26
     assert said.lines[0]["notes"][0].startswith("no claude was found to ask for its version")
 
 
@@ -440,7 +440,7 @@ def test_status(cli: Cli, user: Path, home: Path) -> None:
     assert cli("status", "codex", "--user").code == 1
     assert cli("status", "codex", "--project").code == 0
     text = cli("status", "claude").out
-    assert text.startswith(f"installed  claude   user     {user / '.claude' / 'settings.json'}  28 events\n")
+    assert text.startswith(f"installed  claude   user     {user / '.claude' / 'settings.json'}  26 events\n")
 
 
 def test_status_in_the_home_folder(cli: Cli, user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
