@@ -23,9 +23,9 @@ from forensic.replay.openings import Open, Openings, Spent
 __all__ = ["Spent", "counts_of", "spent"]
 
 _OUTPUT = COUNTED.index("output_tokens")
-_BEHIND: Final = 64
-"""So many rows of calls may stand behind the total that counted them, and so many totals may wait for such rows: real
-files have one or two. More are calls of their own, and no row is compared with more."""
+_BEHIND: Final = 32
+"""So many calls may stand behind the total that counted them, and so many totals may wait for such calls, at a time:
+real files have one or two. No row is compared with more."""
 
 
 def counts_of(usage: Usage) -> Counts:
@@ -191,9 +191,11 @@ class _Stream:
         if call.waits:
             waiting.append(call)
         grown.behind = waiting
+        if len(waiting) > _BEHIND:
+            return True
         if same([one.counts for one in waiting], grown.left):
             self._late(grown, waiting)
-        return len(waiting) > _BEHIND or any(exceeds(one.counts, grown.left) for one in waiting)
+        return any(exceeds(one.counts, grown.left) for one in waiting)
 
     def _late(self, grown: _Grown, calls: Sequence[Open]) -> None:
         """Let rows behind a total tell of calls that it has counted: they have names, so they are what counts."""

@@ -163,6 +163,18 @@ def test_what_began(body: dict[str, Any], seen: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize(
+    "body",
+    [
+        {"id": "s1", "timestamp": STAMP, "git": {}},
+        {"id": 1, "timestamp": STAMP, "instructions": None},
+    ],
+)
+def test_a_row_without_a_type_that_is_no_header_begins_no_session(body: dict[str, Any]) -> None:
+    """A header has three keys, and its session is sniffed and its usage found by all of them: fewer are none."""
+    assert told(body) == [{"kind": "unmodelled", "family": "<object>"}]
+
+
+@pytest.mark.parametrize(
     ("payload", "start"),
     [
         ({"source": SPAWN}, {"agent_type": "Ada"}),

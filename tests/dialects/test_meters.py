@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,9 +76,10 @@ def test_the_short_way_says_what_the_readers_say(harness: str) -> None:
 
 
 VALUES: list[Any] = [
-    None, True, False, 0, -1, 3, 2**63 - 1, 2**63, 2**70, 1.0, 1e3, "", "x", " req_1 ", "<synthetic>", "5", [], {}, [1],
-    {"input_tokens": 1}, {"input_tokens": 1, "output_tokens": 2}, "2026-03-01T10:00:00Z", "2026-03-01T10:00:00.5+02:00",
-    "2026-03-01 10:00", "2026-03-01T10:00:60Z", "agent_progress", "assistant", "progress", "sidechain", {"a": {"b": 1}},
+    None, True, False, 0, -1, 3, 2**63 - 1, 2**63, 2**64, 2**70, -(2**63) - 1, 10**30, 1.0, 1e3, "", "x", " req_1 ",
+    "<synthetic>", "5", [], {}, [1], {"input_tokens": 1}, {"input_tokens": 1, "output_tokens": 2},
+    "2026-03-01T10:00:00Z", "2026-03-01T10:00:00.5+02:00", "2026-03-01 10:00", "2026-03-01T10:00:60Z",
+    "agent_progress", "assistant", "progress", "sidechain", {"a": {"b": 1}},
 ]  # fmt: skip
 
 
@@ -104,7 +105,7 @@ def mutated(body: Any, noise: random.Random) -> Any:
 def spoiled(raw: bytes, noise: random.Random) -> bytes:
     """Bytes with something done to them that no JSON library would do."""
     at = noise.randrange(len(raw))
-    fate = noise.randrange(6)
+    fate = noise.randrange(7)
     if fate == 0:
         return raw[:at]
     if fate == 1:
@@ -115,7 +116,14 @@ def spoiled(raw: bytes, noise: random.Random) -> bytes:
         return raw.replace(b'"content":', b'"content":' + b"[" * 127 + b"]" * 127 + b',"content":', 1)
     if fate == 4:
         return raw.replace(b'"usage"', b'"\\u0075sage"', 1) + b' {"usage":1}'
+    if fate == 5:
+        return with_bad_bytes(raw)
     return b"\xef\xbb\xbf" + raw + b"\r"
+
+
+def with_bad_bytes(raw: bytes) -> bytes:
+    """The same row with a text beside all others that is no UTF-8: then big numbers are read as their digits."""
+    return raw.replace(b"{", b'{"beside":"\xff",', 1)
 
 
 @pytest.mark.parametrize("harness", SHORT)
@@ -144,6 +152,59 @@ def test_the_short_way_agrees_on_rows_that_nobody_writes(harness: str, seed: int
             answered += 1
             assert told == long_way(harness, changed), raw
     assert answered > 300
+
+
+def replaced(body: Any, depth: int = 5) -> Iterator[Any]:
+    """A value as often as it has parts, each time with another part replaced by an odd value."""
+    if isinstance(body, dict) and depth:
+        for key in body:
+            yield from ({**body, key: odd} for odd in VALUES)
+            yield from ({**body, key: part} for part in replaced(body[key], depth - 1))
+
+
+@pytest.mark.parametrize("harness", METERED)
+@pytest.mark.parametrize("spoil", [bytes, with_bad_bytes], ids=["as it is", "beside bad bytes"])
+def test_the_short_way_agrees_on_every_odd_value(harness: str, spoil: Callable[[bytes], bytes]) -> None:
+    """In every place of some rows, of which one tells a call inside a progress row."""
+    reads = parser(harness)
+    assert reads.meter is not None
+    shapes: dict[tuple[Any, ...], Row] = {}
+    for row in rows(harness):
+        if any(needle in row.raw for needle in reads.meter.needles) and len(row.raw) < 4000:
+            try:
+                body = json.loads(row.raw)
+            except (ValueError, RecursionError):
+                continue
+            within = [body[key].get("type") for key in ("data", "payload") if isinstance(body.get(key), dict)]
+            shapes.setdefault((body.get("type"), *within), row)
+    for row in shapes.values():
+        for body in replaced(json.loads(row.raw)):
+            raw = spoil(json.dumps(body, separators=(",", ":")).encode())
+            changed = Row(ref=row.ref, line=row.line, raw=raw, agent=row.agent)
+            if harness in SHORT and (told := short_way(harness, changed)) is not None:
+                assert told == long_way(harness, changed), raw
+            short, long = reads.measure(changed), reads.observe(changed)
+            assert (usage_of(short), kept(short)) == (usage_of(long), kept(long)), raw
+
+
+@pytest.mark.parametrize("harness", METERED)
+@pytest.mark.parametrize("seed", range(4))
+def test_a_row_that_lost_its_needle_says_nothing_of_usage(harness: str, seed: int) -> None:
+    """Whatever else of it is as it was: what rows are found by is what they are known by."""
+    reads, noise = parser(harness), random.Random(seed)  # noqa: S311 -- noise, the same every time
+    assert reads.meter is not None
+    needles = reads.meter.needles
+    holding = [row for row in rows(harness) if any(needle in row.raw for needle in needles)][:400]
+    for row in holding:
+        try:
+            body = json.loads(row.raw)
+        except (ValueError, RecursionError):
+            continue
+        for _ in range(8):
+            raw = json.dumps(mutated(body, noise), separators=(",", ":")).encode()
+            if not any(needle in raw for needle in needles):
+                seen = reads.observe(Row(ref=row.ref, line=row.line, raw=raw, agent=row.agent))
+                assert (usage_of(seen), kept(seen)) == ([], []), raw
 
 
 def usage_of(seen: Iterable[Observation]) -> list[tuple[Any, ...]]:

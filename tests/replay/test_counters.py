@@ -242,6 +242,38 @@ def test_a_call_told_behind_the_total_of_another_is_its_own() -> None:
     assert total(other, call(1, "a", 10, 1, model="m")) == (1, 10, 1, None, 11)
 
 
+def test_a_call_behind_two_totals_is_taken_off_the_first() -> None:
+    """Though both have it as their latest call: it names no model, and waits for nothing any more."""
+    last = Usage(input_tokens=10, output_tokens=1)
+    totals = [running(at, 30, 3, running=f"model:{name}", model=name, last=last) for at, name in enumerate("ab")]
+    usage = replay(*totals, call(2, "x", 10, 1)).usage
+    assert {name: group["input_tokens"] for name, group in usage["by_model"].items()} == {
+        "a": 20,
+        "b": 30,
+        "unknown": 10,
+    }
+
+
+def test_so_many_calls_may_stand_behind_their_total_and_no_more() -> None:
+    """No row is compared with more than that: beyond it all are calls of their own."""
+
+    def calls(number: int) -> int | None:
+        rows = (call(at, f"c{at}", 10, 1) for at in range(1, number + 1))
+        return total(running(0, 10 * number, number), *rows)[1]
+
+    assert [calls(number) for number in (1, 2, 32)] == [10, 20, 320]
+    assert calls(33) == 660
+
+
+def test_so_many_totals_may_wait_for_calls_behind_them_and_no_more() -> None:
+    """The oldest is given up first."""
+    totals = [running(at, at + 9, 1, running=f"model:{at}", model=f"{at}") for at in range(33)]
+    told = sum(at + 9 for at in range(33))
+    assert total(*totals, call(40, "x", 41, 1))[1] == told
+    assert total(*totals, call(40, "x", 10, 1))[1] == told
+    assert total(*totals, call(40, "x", 9, 1, model="0"))[1] == told + 9
+
+
 def test_a_total_that_lags_behind_its_calls_takes_off_those_it_has_counted() -> None:
     """What stands between two rows of one total is in a later one."""
     a, b = call(0, "a", 10, 1), call(2, "b", 20, 3)

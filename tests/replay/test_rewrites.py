@@ -32,6 +32,13 @@ def test_other_streams_are_other_files() -> None:
     assert again(("main", 1, b"a"), ("agent-1", 1, b"a"), ("agent-1", 2, b"a")) == [False, False, True]
 
 
+def test_files_that_are_written_by_turns_are_told_apart() -> None:
+    """Rows of another file in between change nothing: what stood there once is a repeat once."""
+    rows = [("main", 1, b"a"), ("main", 1, b"b"), ("main", 2, b"a"), ("main", 2, b"a"), ("main", 2, b"b")]
+    turns = [row for pair in zip(rows, [("agent-1", 1, b"x")] * len(rows), strict=True) for row in pair]
+    assert again(*turns)[::2] == again(*rows) == [False, False, True, False, True]
+
+
 @given(st.lists(st.binary(max_size=2), max_size=20), st.lists(st.binary(max_size=2), max_size=20))
 def test_a_generation_that_only_adds_repeats_all_of_the_one_before(before: list[bytes], more: list[bytes]) -> None:
     """And nothing of what it adds, as far as that is new."""

@@ -15,7 +15,7 @@ from forensic.dialects.claude.v1_common import (
     text_or_none,
     whole,
 )
-from forensic.dialects.claude.v1_results import tool_result
+from forensic.dialects.claude.v1_results import beside, tool_result
 from forensic.dialects.parser import native
 from forensic.model import (
     Accounting,
@@ -153,7 +153,7 @@ def _paths(said: Body, keys: tuple[str, ...]) -> tuple[str, ...]:
 
 def _answer(fields: Body, block: Body, keep: Keeper) -> Iterable[Observation]:
     """The result of a tool that the model's own server ran: it stands in the reply."""
-    return tool_result(fields, block, {}, keep)
+    return tool_result(fields, block, beside({}, keep), keep)
 
 
 def _server_answer(fields: Body, block: Body, keep: Keeper) -> Iterable[Observation]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from forensic.dialects.claude.v1_common import Body, mapping, native_text, number, text_or_none
 from forensic.model import Keeper, Observation, Permission, Skill, ToolResult
 
-__all__ = ["DETAILS", "tool_result"]
+__all__ = ["DETAILS", "Beside", "beside", "tool_result"]
 
 DETAILS: Final = frozenset({
     "agentType", "annotations", "answers", "appliedLimit", "backgroundTaskId", "bytes", "code", "codeText",
@@ -30,20 +30,34 @@ _INTERRUPTIONS: Final = ("[Request interrupted by user", "[Tool call interrupted
 _DENIALS: Final = {"interrupted": "interrupted", "permission-rule": "denied", "user-rejected": "rejected"}
 
 
-def tool_result(fields: Body, block: Body, body: Body, keep: Keeper) -> list[Observation]:
+class Beside(NamedTuple):
+    """What a row says beside the blocks of its message: of each result in it the same, so it is read once."""
+
+    body: Body
+    structured: Body
+    decision: Body
+    detail: Any
+    why: Any
+
+
+def beside(body: Body, keep: Keeper) -> Beside:
+    """What stands beside the results of a row."""
+    structured, decision = mapping(body.get("toolUseResult")), mapping(body.get("permissionDecision"))
+    why = {key: value for key, value in decision.items() if key not in ("decision", "source")}
+    return Beside(body, structured, decision, _detail(structured, body, keep), keep.value(why) or None)
+
+
+def tool_result(fields: Body, block: Body, row: Beside, keep: Keeper) -> list[Observation]:
     """One result, and the decision and the skill that its row tells of."""
+    body, structured, decision = row.body, row.structured, row.decision
     call = text_or_none(block.get("tool_use_id"))
-    told = body.get("toolUseResult")
-    structured = mapping(told)
     text = _text(block.get("content"))
-    decision = mapping(body.get("permissionDecision"))
-    outcome = _outcome(block, body, structured, text or native_text(told), decision)
+    outcome = _outcome(block, body, structured, text or native_text(body.get("toolUseResult")), decision)
     seen: list[Observation] = []
     verdict = decision.get("decision")
     if isinstance(verdict, str):
-        why = {key: value for key, value in decision.items() if key not in ("decision", "source")}
         origin = text_or_none(decision.get("source"))
-        seen.append(Permission(**fields, decision=verdict, call=call, origin=origin, detail=keep.value(why) or None))
+        seen.append(Permission(**fields, decision=verdict, call=call, origin=origin, detail=row.why))
     good = outcome == "ok"
     seen.append(
         ToolResult(
@@ -52,7 +66,7 @@ def tool_result(fields: Body, block: Body, body: Body, keep: Keeper) -> list[Obs
             ok=good,
             outcome=outcome,
             text=None if text is None else keep.text(text),
-            detail=_detail(structured, body, keep),
+            detail=row.detail,
             duration_ms=_duration(structured),
             exit_code=_exit_code(text) if outcome == "error" and text else None,
             spawned=text_or_none(structured.get("agentId")),

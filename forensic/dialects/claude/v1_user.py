@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from forensic.dialects.claude.v1_assistant import blocks_of, read_block
 from forensic.dialects.claude.v1_common import TRIM, Body, base, mapping, text_or_none
-from forensic.dialects.claude.v1_results import tool_result
+from forensic.dialects.claude.v1_results import Beside, beside, tool_result
 from forensic.dialects.parser import native
 from forensic.model import Injected, Keeper, Observation, Prompt, Row
 
@@ -53,12 +53,13 @@ def read_user(fields: Body, body: Body, keep: Keeper) -> list[Observation]:
     content = message if isinstance(message, str) else mapping(message).get("content")
     seen: list[Observation] = []
     texts: list[str] = []
-    images = answers = 0
+    images = 0
+    row: Beside | None = None
     for block in blocks_of(content):
         kind = text_or_none(mapping(block).get("type"))
         if kind == "tool_result":
-            answers += 1
-            seen.extend(tool_result(fields, block, body, keep))
+            row = row or beside(body, keep)
+            seen.extend(tool_result(fields, block, row, keep))
         elif kind == "text" and isinstance(block.get("text"), str):
             texts.append(block["text"])
         elif kind in PICTURES:
@@ -66,7 +67,7 @@ def read_user(fields: Body, body: Body, keep: Keeper) -> list[Observation]:
         else:
             seen.extend(read_block(fields, block, keep, {}))
     if texts or images:
-        said = _Said(texts, images, _source_of_row(fields, body, beside_answers=bool(answers)))
+        said = _Said(texts, images, _source_of_row(fields, body, beside_answers=row is not None))
         seen.extend(_spoken(fields, body, keep, said))
     return seen
 

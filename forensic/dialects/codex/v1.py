@@ -28,11 +28,10 @@ from forensic.model import Payload
 __all__ = ["PARSER"]
 
 
-_HEADER: Final = frozenset({"id", "instructions", "timestamp"})
-"""What every header has; without one of them a row that has no type says nothing that could be told."""
-
-
 # --- which family -----------------------------------------------------------------------------------------------------
+
+_HEADER: Final = frozenset({"id", "instructions", "timestamp"})
+"""What every header has, and what it is known by: a row without a type that lacks one of them begins no session."""
 
 
 def _family(body: Body) -> str:

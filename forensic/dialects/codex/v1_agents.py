@@ -23,9 +23,8 @@ from forensic.model import Injected, Keeper, Observation, Row, SubagentStart, Su
 __all__ = ["collab_call", "inter_agent", "spawn_end", "subagent", "subagent_activity"]
 
 _ENDS = ("completed", "failed", "interrupted")
-
-
 _TOLD = ("agent_nickname", "agent_path", "agent_role", "model")
+"""What is read of an agent."""
 
 
 def subagent(fields: Fields, spawned: str, told: Body, call: str | None = None) -> SubagentStart:
@@ -49,10 +48,9 @@ def collab_call(fields: Fields, item: Body, said: Body, keep: Keeper) -> Iterato
         started.extend(agent for one in sequence(item.get("receiver_thread_ids")) if (agent := text_or_none(one)))
     agents = {text_or_none(mapping(one).get("thread_id")): one for one in sequence(item.get("receiver_agents"))}
     for spawned in started:
-        # a row may name one agent many times, and say much of it
-        yield subagent(
-            fields, spawned, {"model": item.get("model"), **(picked(mapping(agents.get(spawned)), *_TOLD) or {})}, call
-        )
+        # no more than that: a row may name one agent a thousand times, and say a thousand things of it
+        about = picked(mapping(agents.get(spawned)), *_TOLD) or {}
+        yield subagent(fields, spawned, {"model": item.get("model"), **about}, call)
     told = Ran(
         call=call,
         name=native_text(item.get("tool")),
