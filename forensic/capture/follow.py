@@ -190,8 +190,6 @@ class Follower(_Copies):
         self.gone = False
         self._open = opener
         self._file = -1
-        self._former: list[tuple[int, int]] = []
-        """Generation and descriptor of files that lost their name while they were held: a client may go on writing."""
         self._seen: tuple[int, int] | None = None
         self._head = b""
         self._foot = b""
@@ -284,27 +282,6 @@ class Follower(_Copies):
             os.close(self._file)
             self._file = -1
         self._seen = None
-
-    def _late(self) -> list[Step]:
-        """What files that have no name any more got since they were replaced."""
-        steps: list[Step] = []
-        for generation, descriptor in self._former:
-            status, life = os.fstat(descriptor), self.lives[generation - 1]
-            if status.st_size <= life.bytes:
-                continue
-            copy = os.open(self.copy_of(generation), _COPY, 0o600)
-            try:
-                os.ftruncate(copy, life.bytes)  # what a step that was never acknowledged has left there
-                while data := read_at(descriptor, life.bytes, min(_CHUNK, status.st_size - life.bytes)):
-                    write_all(copy, data)
-                    life.bytes += len(data)
-                    life.rows += data.count(b"\n")
-                os.fsync(copy)
-            finally:
-                os.close(copy)
-            life.mtime_ns = status.st_mtime_ns
-            steps.append(Grown(self.number, generation, life.bytes, life.rows, life.mtime_ns))
-        return steps
 
     def _is_held(self, status: os.stat_result) -> bool:
         life = self.lives[-1]

@@ -351,6 +351,16 @@ class LiveSession:
 
     def commit(self) -> None:
         """Make everything so far last. Raises `OSError`; then this session must be left and taken up again."""
+        self.prepare()
+        self.conclude()
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is anything to commit."""
+        return self._journal.pending
+
+    def prepare(self) -> None:
+        """The first half of a commit: make last what the journal will vouch for. Raises as `commit`."""
         if not self._journal.pending:
             return
         if self._payloads_dirty:
@@ -362,6 +372,9 @@ class LiveSession:
             for folder in (self.folder / "copies", self.folder, self.folder.parent):
                 private.sync(folder)
             self._names_dirty = False
+
+    def conclude(self) -> None:
+        """The second half. Raises as `commit`."""
         self._journal.commit()
 
     def close(self) -> None:

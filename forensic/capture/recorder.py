@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
 from msgspec import Struct
 
 from forensic import private
+from forensic.capture.abreast import abreast
 from forensic.capture.guard import Roots
 from forensic.capture.journal import Head
 from forensic.capture.live import LiveSession, folder_of
@@ -80,7 +82,8 @@ class Recorder:
         self._tell = tell
         self._warn = warn
         self._lock = Lock(home / "spool" / "recorder.lock")
-        self._sealing = Sealings(seal, fork=fork)
+        # a child that outlives the recorder must not keep the next one from its work
+        self._sealing = Sealings(seal, fork=fork, shed=self._lock.release)
         self._waiting: set[Key] = set()
         """Sessions of which payloads wait in the spool until they are sealed, or can be recorded again."""
         self._retry: dict[Key, tuple[float, float]] = {}
@@ -269,8 +272,7 @@ class Recorder:
 
     def _keep(self, taken: list[tuple[str, Key]]) -> bool:
         """Make what was taken last, and only then clear the spool of it."""
-        for key in dict.fromkeys(key for _, key in taken):
-            self._commit(key)
+        self._commit(key for _, key in taken)
         kept = [name for name, key in taken if key in self.sessions]
         gone = [self._remove(name) for name in kept]
         taken.clear()
@@ -285,13 +287,15 @@ class Recorder:
             return False
         return True
 
-    def _commit(self, key: Key) -> None:
-        session = self.sessions.get(key)
-        if session is not None:
-            try:
-                session.commit()
-            except OSError as error:
-                self._fail(key, error)
+    def _commit(self, keys: Iterable[Key]) -> None:
+        """Make what these sessions have taken last."""
+        due = {key: self.sessions[key] for key in keys if key in self.sessions and self.sessions[key].pending}
+        for half in (LiveSession.prepare, LiveSession.conclude):
+            errors = abreast([partial(half, session) for session in due.values()])
+            for key, error in zip(list(due), errors, strict=True):
+                if error is not None:
+                    del due[key]
+                    self._fail(key, error)
 
     def _poll(self, now: float) -> None:
         for key, (at, _) in list(self._retry.items()):
@@ -304,9 +308,9 @@ class Recorder:
             try:
                 session.look()
                 session.drain(Ground.POLL)
-                session.commit()
             except Exception as error:  # noqa: BLE001 -- other sessions must not suffer from this one
                 self._fail(key, error)
+        self._commit(set(self.sessions) - self._sealing.keys)
 
     def _pause(self, quiet: float) -> float:
         """Seconds between two looks at a session that was quiet so long."""

@@ -36,10 +36,11 @@ class _Child(Struct):
 class Sealings:
     """The sessions that are being sealed."""
 
-    def __init__(self, seal: Sealer, *, fork: bool) -> None:
-        """Without `fork` a session is sealed at once."""
+    def __init__(self, seal: Sealer, *, fork: bool, shed: Callable[[], None] = lambda: None) -> None:
+        """Without `fork` a session is sealed at once; `shed` lets go, in a child, of what only its parent may hold."""
         self._seal = seal
         self._fork = fork
+        self._shed = shed
         self._children: dict[Key, _Child] = {}
 
     def __contains__(self, key: Key) -> bool:
@@ -78,7 +79,7 @@ class Sealings:
             return Outcome(harness=found.harness, session=found.session, error=told, exit_code=70)
         reader, writer = pipe
         if pid == 0:
-            self._labour(found, writer)
+            self._labour(found, reader, writer)
         os.close(writer)
         os.set_blocking(reader, False)
         self._children[found.harness, found.session] = _Child(pid, reader, bytearray())
@@ -121,11 +122,15 @@ class Sealings:
             return Outcome(harness=key[0], session=key[1], error=error, exit_code=70)
         return outcome
 
-    def _labour(self, found: Found, writer: int) -> NoReturn:
+    def _labour(self, found: Found, reader: int, writer: int) -> NoReturn:
         """A child's life; it ends here, whatever happens."""
         try:
+            # while a child holds it, too, a write into the pipe of a recorder that has died would wait for ever
+            for descriptor in (reader, *(child.pipe for child in self._children.values())):
+                os.close(descriptor)
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, _stop)
+            self._shed()
             with os.fdopen(writer, "wb") as out:
                 out.write(msgspec.msgpack.encode(self._sealed(found)))
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -24,9 +25,13 @@ from forensic.intake import Captured, capture, seal_live
 from forensic.model import Finding
 from forensic.renderers.wording import count
 
+if sys.platform != "win32":
+    import resource
+
 __all__ = ["Voice", "command", "recorder", "served", "show"]
 
 _STATES = ("sealed", "superseding", "unchanged", "failed")
+_FILES = 8192
 _PATIENCE = 600.0
 """Seconds that another recorder is given to answer."""
 
@@ -144,6 +149,7 @@ class Voice:
 def recorder(archive: Archive, voice: Voice, *, verdict: bool = True, settings: Settings | None = None) -> Recorder:
     """The recorder of the data folder, which seals into an archive."""
     home = private.home()
+    _hold_many_files()
     return Recorder(
         home,
         roots_of(home, os.environ),
@@ -152,6 +158,16 @@ def recorder(archive: Archive, voice: Voice, *, verdict: bool = True, settings: 
         tell=voice.tell,
         warn=voice.warn,
     )
+
+
+def _hold_many_files() -> None:
+    """Each file that is followed is held open, and so is its copy: the usual 1,024 would do for few agents."""
+    if sys.platform != "win32":
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with contextlib.suppress(OSError, ValueError):
+            if 0 <= soft < _FILES:
+                wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _follow(archive: Archive, *, once: bool, idle_exit: float | None, verdict: bool, json: bool) -> int:

@@ -801,6 +801,7 @@ class World(RuleBasedStateMachine):
         self.nameless: list[File] = []
         self.pinned: dict[tuple[int, int], File] = {}
         self.held: File | None = None
+        self.former: dict[int, File] = {}
         self.seen: tuple[int, int] | None = None
         self.due: list[Generation] = []
         self.kept: list[Generation] = []
@@ -962,7 +963,8 @@ class World(RuleBasedStateMachine):
 
     def look(self, *, whole: bool) -> list[tuple[Any, ...]]:
         """The steps that a look must give."""
-        steps = [] if self.held is None else self.take(whole=whole)
+        steps = self.take_former()
+        steps += [] if self.held is None else self.take(whole=whole)
         if self.here is None or self.held is self.here:
             return steps
         if self.held is not None:
@@ -971,13 +973,37 @@ class World(RuleBasedStateMachine):
 
     def offer(self, file: File) -> list[tuple[Any, ...]]:
         steps: list[tuple[Any, ...]] = []
-        self.held, self.seen = file, None
+        before, self.held, self.seen = self.held, file, None
         if self.due and not self.due[-1].by:
             if self.due[-1].identity == file.identity:
                 return self.take(whole=True)
             steps.append(self.end("replaced"))
+            if before is not None:
+                self.keep(len(self.due), before)
+        self.former = {number: one for number, one in self.former.items() if one.identity != file.identity}
         steps.append(self.begin(file))
         return steps + self.take(whole=False)
+
+    def keep(self, number: int, file: File) -> None:
+        """What another file took the place of is read on, four such ones at most, unless it came back."""
+        if all(later.identity != file.identity for later in self.due[number:]):
+            while len(self.former) >= 4:
+                del self.former[min(self.former)]
+            self.former[number] = file
+
+    def take_former(self) -> list[tuple[Any, ...]]:
+        steps: list[tuple[Any, ...]] = []
+        for number, file in list(self.former.items()):
+            have, now = self.due[number - 1].content, bytes(file.content)
+            if len(now) <= len(have):
+                continue
+            if now[: len(have)][-64:] != have[-64:]:
+                del self.former[number]
+                continue
+            kept = have + now[len(have) :]
+            self.due[number - 1] = self.due[number - 1]._replace(content=kept)
+            steps.append(("grown", number, len(kept), kept.count(b"\n")))
+        return steps
 
     def take(self, *, whole: bool) -> list[tuple[Any, ...]]:
         file = self.held
@@ -1032,19 +1058,18 @@ class World(RuleBasedStateMachine):
         self.bench.follower = follower = self.bench.new()
         follower.restore(line for line in self.journal.lines if isinstance(line, Begun | Grown | Ended))
         self.due, self.looked_at = list(self.kept), list(self.looked_at_for_good)
-        self.held, self.seen = None, None
+        self.held, self.seen, self.former = None, None, {}
         self.check()
-        if not self.due or self.due[-1].by:
-            return
-        dev, ino = self.due[-1].identity
-        file = self.pinned.get((dev, ino))
-        try:
-            descriptor = open_pin(self.bench.pins, dev, ino)
-        except Gone:
-            assert file is None
-            return
-        assert file is not None
-        self.recorded(lambda: follower.offer(descriptor), partial(self.offer, file), keep=False)
+        for number, one in enumerate(list(self.due), start=1):
+            file = self.pinned.get(one.identity)
+            if one.by not in {"", "replaced"} or file is None:
+                continue
+            descriptor = open_pin(self.bench.pins, *one.identity)
+            if one.by:
+                follower.keep(number, descriptor)
+                self.keep(number, file)
+            else:
+                self.recorded(partial(follower.offer, descriptor), partial(self.offer, file), keep=False)
 
     def recorded(
         self, act: Callable[[], list[Step]], expect: Callable[[], list[tuple[Any, ...]]], *, keep: bool

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forensic.capture import guard
+from forensic.capture import guard, windows
 from forensic.capture.guard import Gone, Refused, Roots, open_guarded, open_pin, pin_name, roots_of, usable
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there a path is not walked by descriptors")
@@ -723,6 +723,15 @@ def test_no_path_leads_out(told: str, *, below: bool) -> None:
     assert "\0" not in str(found)
     with pytest.raises(Gone):
         open_guarded(path, roots)
+
+
+def test_shared(place: Place) -> None:
+    """Where every open file is shared, opening one shared is opening it."""
+    descriptor = windows.open_shared(str(place.transcript))
+    assert os.read(descriptor, 100) == CONTENT
+    os.close(descriptor)
+    with pytest.raises(FileNotFoundError):
+        windows.open_shared(str(place.root / "none"))
 
 
 def test_all_that_is_offered() -> None:

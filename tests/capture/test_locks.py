@@ -27,10 +27,16 @@ lock = Lock(Path(sys.argv[1]))
 lock.take()
 if sys.argv[2:] == ["fork"] and os.fork():
     os._exit(0)
+if sys.argv[2:] == ["release"]:
+    if not (child := os.fork()):
+        lock.release()
+        os._exit(0)
+    os.waitpid(child, 0)
 print("taken", flush=True)
 sys.stdin.read()
 """
-"""Takes a lock, says so, and holds it to the end of its input; with `fork` a child does, whose parent is gone."""
+"""Takes a lock, says so, and holds it to the end of its input; with `fork` a child does, whose parent is gone, and with
+`release` its parent, when a child has let it go."""
 
 
 @contextmanager
@@ -124,7 +130,7 @@ def test_of_the_dead(path: Path) -> None:
 
 
 def test_a_child_that_outlives_its_parent(path: Path) -> None:
-    """What a recorder has forked holds its lock to its own end: nobody else begins while it still seals."""
+    """What was forked holds a lock to its own end, unless it lets it go, which takes nothing from its parent."""
     with holder(path, "fork") as other:
         other.wait()
         assert Lock(path).held()
@@ -138,6 +144,15 @@ def test_a_child_that_outlives_its_parent(path: Path) -> None:
         lock = Lock(path)
         lock.take()
         lock.release()
+
+
+def test_a_child_that_lets_go(path: Path) -> None:
+    """A child that lets a lock go lets go of its own share alone."""
+    with holder(path, "release") as other:
+        assert Lock(path).held()
+        other.kill()
+        other.wait()
+        assert not Lock(path).held()
 
 
 def test_while_a_hook_looks(path: Path) -> None:
@@ -206,8 +221,13 @@ def test_not_handed_on(path: Path) -> None:
     lock = Lock(path)
     lock.take()
     with subprocess.Popen(
-        [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE, close_fds=False
+        [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        close_fds=False,
     ) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
         lock.release()
         assert not Lock(path).held()
         other.kill()

@@ -255,6 +255,15 @@ def test_cut_anywhere(recorded: list[Recorded]) -> None:
         assert facts_of(told) == Facts(harness="claude", session=None, event="Stop", cwd="/p", boundary=True)
 
 
+def test_the_end_of_a_child() -> None:
+    """A child that tells its own end does not end the session that it belongs to; one told by its parent does."""
+    told = {"sessionId": "c", "agentId": "c", "parentAgentId": "p"}
+    facts = facts_of(payload(told, "copilot", "sessionEnd"))
+    assert (facts.session, facts.child, facts.ends, facts.boundary) == ("p", "c", False, True)
+    facts = facts_of(payload({**told, "sessionId": "p"}, "copilot", "sessionEnd"))
+    assert (facts.session, facts.child, facts.ends) == ("p", "c", True)
+
+
 # --- what documents say of Cursor ------------------------------------------------------------------------------------
 
 CURSOR: Final[Mapping[str, Any]] = {

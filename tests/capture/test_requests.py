@@ -116,7 +116,7 @@ def test_heard(text: bytes, seal: tuple[str, ...] | None) -> None:
      b'{"x":' + b"[" * 100_000, b"\0" * 100],
 )  # fmt: skip
 def test_not_understood(text: bytes) -> None:
-    """What is no request asks for nothing, and is done: nothing is sealed because of it, and whoever asked is told so."""
+    """What is no request asks for nothing, and is done: nothing is sealed, and whoever asked is told so."""
     request = asked(text)
     assert (request.seal, request.done, request.outcomes, request.unknown) == ((), True, [], ())
     assert msgspec.msgpack.decode(answer(request)) == {"outcomes": [], "unknown": []}

@@ -149,6 +149,19 @@ def test_a_long_story() -> None:
     assert run(lambda _: told).sealed == told
 
 
+def test_shed(gate: Gate) -> None:
+    """A child lets go of what only its parent may hold before it begins; its parent does not."""
+    shed: list[int] = []
+
+    def seal(_found: Found) -> bytes:
+        return repr([pid == os.getpid() for pid in shed]).encode()
+
+    for fork, told in ((True, b"[True]"), (False, b"[]")):
+        sealings = Sealings(seal, fork=fork, shed=lambda: shed.append(os.getpid()))
+        outcome = sealings.begin(found()) or outcomes(sealings)[0]
+        assert (outcome.sealed, shed) == (told, [])
+
+
 @pytest.mark.parametrize("fork", [False, True])
 def test_errors(fork: bool) -> None:  # noqa: FBT001 -- pytest hands it over by name
     """An error of ours is told in its words and with its code, any other by its name and with 70."""
