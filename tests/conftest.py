@@ -6,8 +6,13 @@ import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# how long an example takes says how busy the machine is
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 # a job in the background is started with this signal ignored, and would hand that on to every program under test
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -30,7 +30,6 @@ __all__ = [
     "put_file",
     "read",
     "remove",
-    "sync",
     "write",
 ]
 
@@ -111,6 +110,7 @@ def write(config: Config, content: bytes) -> None:
     _allowed(config)
     made = missing_folders(config.target)
     temporary = None
+    done = False
     try:
         if made:
             private.folder(config.target.parent)
@@ -124,13 +124,14 @@ def write(config: Config, content: bytes) -> None:
         if read(config.path) != config:
             raise Refused(path=config.path, detail="it was changed just now: try again")
         temporary.replace(config.target)
-        temporary = None
-        sync(config.target.parent)
+        done = True
+        private.sync(config.target.parent)
     except OSError as error:
         raise WriteFailed(path=config.path, detail=_said(error)) from None
     finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+        if not done:
+            if temporary is not None:
+                temporary.unlink(missing_ok=True)
             _remove_folders(made)
 
 
@@ -141,7 +142,7 @@ def remove(config: Config, folders: tuple[str, ...]) -> None:
         raise Refused(path=config.path, detail="it was changed just now: try again")
     try:
         config.target.unlink()
-        sync(config.target.parent)
+        private.sync(config.target.parent)
     except OSError as error:
         raise WriteFailed(path=config.path, detail=_said(error)) from None
     _remove_folders(folders)
@@ -160,22 +161,12 @@ def put_file(path: Path, content: bytes) -> bool:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-        sync(path.parent)
+        private.sync(path.parent)
     except OSError as error:
         raise WriteFailed(path=path, detail=_said(error)) from None
     finally:
         temporary.unlink(missing_ok=True)
     return True
-
-
-def sync(folder: Path) -> None:
-    """Make the names in a folder last, where folders can be synced; raises OSError."""
-    if os.name != "nt":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 # --- backups ---------------------------------------------------------------------------------------------------------

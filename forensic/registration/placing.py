@@ -19,7 +19,7 @@ from forensic import data, private
 from forensic.errors import WriteFailed
 from forensic.harness import HARNESSES
 from forensic.registration.clients import Client
-from forensic.registration.files import put_file, sync
+from forensic.registration.files import put_file
 
 if sys.platform != "win32":
     import fcntl
@@ -144,7 +144,7 @@ class Hook:
                 py_compile.compile(str(source), cfile=str(compiled), doraise=True, optimize=0)
                 with compiled.open("rb") as file:
                     os.fsync(file.fileno())
-        sync(cache)
+        private.sync(cache)
 
 
 def _sources() -> dict[str, bytes]:

@@ -247,12 +247,12 @@ def test_what_cannot_be_unpacked_ends_the_reading(packed: bytes, kept: bytes, da
 
 
 def test_a_file_of_damage_alone_is_told_in_a_walk(tmp_path: Path) -> None:
-    """It holds no row, and is no session."""
+    """It holds no row that could be read, and is no session; that there may have been one is a problem."""
     (tmp_path / "x.jsonl.zst").write_bytes(b"\x28\xb5\x2f\xfd")
     told: list[Finding] = []
     with pytest.raises(NoSession):
         find([tmp_path], report=told.append)
-    assert [finding.kind for finding in told] == ["no-transcript"]
+    assert [(finding.kind, finding.problem) for finding in told] == [("unreadable-file", True)]
 
 
 @pytest.mark.parametrize("fill", [b"\0", b"\n"])
