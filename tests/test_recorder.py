@@ -1063,6 +1063,53 @@ def test_a_journal_of_a_newer_version(stage: Stage) -> None:
     assert len(stage.warned) == 1
 
 
+def test_a_damaged_journal(stage: Stage) -> None:
+    """What there is of a session is put aside when its journal does not say whose it is, and the session goes on."""
+    stage.hook("PreToolUse")
+    stage.record()
+    (folder,) = stage.recording()
+    journal = stage.live / folder / "journal"
+    damaged = bytes([journal.read_bytes()[0] ^ 1]) + journal.read_bytes()[1:]
+    journal.write_bytes(damaged)
+    stage.hook("SessionEnd")
+    stage.record()
+    assert raws(stage.newest()) == [stage.sent[1].raw]
+    (aside,) = (stage.home / "lost").iterdir()
+    assert (aside / "journal").read_bytes() == damaged
+    assert stage.sent[0].raw in (aside / "payloads.jsonl").read_bytes()
+    assert len(stage.warned) == 1
+    assert stage.warned[0].endswith(f"its journal is damaged; what there is of the session is {aside}")
+
+
+def test_pins_of_a_session_that_waits(stage: Stage, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a session cannot be recorded no pin goes, however long it takes: it may need one yet."""
+    path = stage.transcript()
+    append(path, numbered(1, 1))
+    stage.hook("PreToolUse", path)
+    swept: list[object] = []
+
+    def failing(*_: object, **__: object) -> bool:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with stage.recorder() as recording:
+        recording.step()
+        monkeypatch.setattr(recording.spool, "sweep", lambda held, _now: swept.append(held))
+        with monkeypatch.context() as broken:
+            broken.setattr(LiveSession, "drain", failing)
+            for _ in range(3):
+                clock.go(61.0)
+                recording.step()
+                assert list(recording.sessions) == []
+        assert len(swept) <= 1
+        waiting = len(swept)
+        clock.go(200.0)
+        recording.step()
+        clock.go(61.0)
+        recording.step()
+        assert len(swept) == waiting + 1
+        assert swept[-1] == {(path.stat().st_dev, path.stat().st_ino)}
+
+
 def test_a_folder_without_a_journal(stage: Stage) -> None:
     """What a crash has left of a session that was sealed, or of one that had no payload yet, goes; a file stays."""
     (stage.live / ("0" * 32) / "copies").mkdir(parents=True)

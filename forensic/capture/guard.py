@@ -189,13 +189,17 @@ def pin_name(dev: int, ino: int) -> str:
 
 
 def open_pin(pins: Path, dev: int, ino: int) -> int:
-    """A descriptor of a pinned file, which may have no other name any more. Raises `Gone`, `Refused`."""
+    """A descriptor of a pinned file, which may have no other name any more. Raises `Gone`, `Refused`, `OSError`."""
     if sys.platform == "win32":
         return _shared(pins / pin_name(dev, ino))
     try:
         descriptor = os.open(pins / pin_name(dev, ino), _FILE)
-    except OSError as error:
+    except FileNotFoundError as error:
         raise Gone(pin_name(dev, ino)) from error
+    except OSError as error:
+        if error.errno not in _NO_WAY:
+            raise
+        raise Refused("no pin of a file") from None
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or (status.st_dev, status.st_ino) != (dev, ino) or not _is_ours(status):
         os.close(descriptor)

@@ -18,9 +18,8 @@ import msgspec
 from msgspec import Struct
 
 from forensic.capture.follow import Begun, Ended, Grown, write_all
-from forensic.private import sync as sync_folder
 
-__all__ = ["Context", "File", "Head", "Journal", "Line", "Refusal", "Taken", "sync_folder"]
+__all__ = ["Context", "File", "Head", "Journal", "Line", "Refusal", "Taken", "read_lines"]
 
 _FLAGS: Final = (
     os.O_RDWR | os.O_CREAT | os.O_APPEND
@@ -93,7 +92,7 @@ class Journal:
         self.lines: Sequence[Line] = ()
         self._pending: list[bytes] = []
         try:
-            self.lines, good = _read(path)
+            self.lines, good = read_lines(path)
             if good < os.fstat(self._descriptor).st_size:
                 os.ftruncate(self._descriptor, good)
         except BaseException:
@@ -122,7 +121,7 @@ class Journal:
         os.close(self._descriptor)
 
 
-def _read(path: Path) -> tuple[list[Line], int]:
+def read_lines(path: Path) -> tuple[list[Line], int]:
     """The lines up to the first that is not whole, and how many bytes they take."""
     lines: list[Line] = []
     good = 0

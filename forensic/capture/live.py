@@ -18,7 +18,7 @@ from forensic.capture.context import repository
 from forensic.capture.follow import Begun, Ended, Follower, Grown, Step, Versions, write_all
 from forensic.capture.found import Found, Live
 from forensic.capture.guard import Gone, Refused, Roots, open_guarded, open_pin, usable
-from forensic.capture.journal import Context, File, Head, Journal, Refusal, Taken
+from forensic.capture.journal import Context, File, Head, Journal, Refusal, Taken, read_lines
 from forensic.capture.payloads import Facts
 from forensic.capture.spool import Spool, is_alive
 from forensic.harness import HARNESSES
@@ -89,15 +89,22 @@ class LiveSession:
 
     @staticmethod
     def head_of(folder: Path) -> Head | None:
-        """Whose session lies in a folder; None when none does that was ever kept. Raises `OSError`."""
+        """Whose session lies in a folder; None when none does that was ever kept.
+
+        Raises `OSError`, and `ValueError` when one may have been kept and its journal does not say so any more.
+        """
         if not folder.is_dir():
             raise NotADirectoryError(folder)
-        if not (folder / "journal").exists():
+        path = folder / "journal"
+        if not path.exists():
             return None
-        journal = Journal(folder / "journal")
-        journal.close()
-        first = next(iter(journal.lines), None)
-        return first if isinstance(first, Head) else None
+        first = next(iter(read_lines(path)[0]), None)
+        if isinstance(first, Head):
+            return first
+        payloads = folder / "payloads.jsonl"
+        if path.stat().st_size and payloads.exists() and payloads.stat().st_size:
+            raise ValueError("its journal is damaged")
+        return None
 
     @property
     def harness(self) -> str:

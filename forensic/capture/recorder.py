@@ -94,6 +94,8 @@ class Recorder:
         self._requests: dict[str, Request] = {}
         self._left: set[str] = set()
         """Files of the spool that are left to a newer recorder."""
+        self._untaken = False
+        """Whether folders of sessions are left that are not known: their pins must stay."""
         self._warned: set[str] = set()
         self._adopted = 0.0
         self._swept = 0.0
@@ -126,12 +128,35 @@ class Recorder:
             if head is None:
                 shutil.rmtree(folder)
                 return
-            key = (head.harness, head.session)
-            self._open(key, folder, None)
         except NotADirectoryError:
             return
+        except ValueError as error:
+            self._set_aside(folder, error)
+            return
+        except OSError as error:
+            self._leave(folder, error)
+            return
+        key = (head.harness, head.session)
+        try:
+            self._open(key, folder, None)
+        except OSError as error:
+            self._fail(key, error)
         except Exception as error:  # noqa: BLE001 -- other sessions must not suffer from this one
-            self._warn_once(f"{folder}: {_told(error)}; the session there is left as it is")
+            self._leave(folder, error)
+
+    def _leave(self, folder: Path, error: Exception) -> None:
+        self._untaken = True
+        self._warn_once(f"{folder}: {_told(error)}; the session there is left as it is")
+
+    def _set_aside(self, folder: Path, error: Exception) -> None:
+        """Keep what cannot be taken up out of the way of a session that goes on in its place."""
+        place = private.folder(self.home / "lost") / f"{folder.name}-{time.time_ns()}"
+        try:
+            folder.rename(place)
+        except OSError as trouble:
+            self._leave(folder, trouble)
+            return
+        self._warn_once(f"{folder}: {error}; what there is of the session is {place}")
 
     def _open(self, key: Key, folder: Path, head: Head | None) -> LiveSession:
         session = LiveSession(folder, self._roots[key[0]], self.spool, head)
@@ -190,7 +215,7 @@ class Recorder:
                 )
         if now - self._swept > _SWEEP and not busy:
             self._swept = now
-            self.spool.sweep({pin for session in self.sessions.values() for pin in session.pins()}, time.time())
+            self._sweep(time.time())
         self._poll(now)
         self._reap()
         if changed:
@@ -199,6 +224,12 @@ class Recorder:
             self._serve()
         self._seal_due(now)
         return busy
+
+    def _sweep(self, now: float) -> None:
+        self.spool.sweep_answers(now)
+        # a session that is not open now may still need its pins
+        if not self._untaken and self._retry.keys() <= self.sessions.keys():
+            self.spool.sweep({pin for session in self.sessions.values() for pin in session.pins()}, now)
 
     def _claim(self) -> bool:
         """Take what is in the spool; whether anything was."""

@@ -31,6 +31,7 @@ _TEMPORARY: Final = re.compile(r"\.tmp-([0-9]+)-([0-9a-f]{8})")
 _PIN: Final = re.compile(r"([0-9]+)-([0-9]+)")
 _REQUEST: Final = re.compile(r"[0-9a-f]{16}\.request")
 _TICK_NS: Final = 20_000_000
+_ANSWER: Final = re.compile(r"\.?[0-9a-f]{16}\.answer")
 _STALE: Final = 60.0
 """Seconds after which the process that has the number of a temporary file's is taken for another."""
 
@@ -204,6 +205,15 @@ class Spool:
             with contextlib.suppress(OSError):
                 if match and (int(match[1]), int(match[2])) not in held and now - path.lstat().st_ctime > _STALE:
                     path.unlink()
+
+    def sweep_answers(self, now: float) -> None:
+        """Drop answers whose asker has died."""
+        for name in self._listed():
+            if _ANSWER.fullmatch(name):
+                path = self.folder / name
+                with contextlib.suppress(OSError):
+                    if now - path.lstat().st_mtime > _STALE:
+                        path.unlink()
 
     def unpin(self, dev: int, ino: int) -> None:
         """Drop that link."""

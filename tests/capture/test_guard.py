@@ -695,6 +695,20 @@ def test_false_pins(place: Place, pins: Path, put: Callable[[Place, Path], None]
         open_pin(pins, dev, ino)
 
 
+def test_a_pin_for_which_there_is_no_room(place: Place, pins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That no file can be opened now is no word about the pin: it may be read the next time."""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    dev, ino = identity(place.transcript)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", full)
+        with pytest.raises(OSError, match="Too many open files"):
+            open_pin(pins, dev, ino)
+    os.close(open_pin(pins, dev, ino))
+
+
 def test_a_pin_that_was_given_away(place: Place, pins: Path) -> None:
     """A pinned file that is another user's by now is not read."""
     if os.geteuid() != 0:

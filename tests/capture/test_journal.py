@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from forensic.capture import journal
 from forensic.capture.follow import Begun, Ended, Grown
-from forensic.capture.journal import Context, File, Head, Journal, Line, Refusal, Taken, sync_folder
+from forensic.capture.journal import Context, File, Head, Journal, Line, Refusal, Taken
+from forensic.private import sync
 
 LINES: Sequence[Line] = (
     Head("claude", "s-1", 1, 2, "0" * 32),
@@ -286,11 +287,11 @@ def count() -> int:
     return len(list(folder.iterdir())) if folder.is_dir() else 0
 
 
-def test_sync_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder is synced as such, and given back also when that fails."""
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
-    sync_folder(tmp_path)
+    sync(tmp_path)
     assert synced == [tmp_path.stat().st_ino]
 
     def failing(_descriptor: int) -> None:
@@ -299,7 +300,7 @@ def test_sync_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", failing)
     before = count()
     with pytest.raises(OSError, match="Input/output error"):
-        sync_folder(tmp_path)
+        sync(tmp_path)
     assert count() == before
 
 

@@ -645,6 +645,17 @@ def test_never_a_new_pin(spool: Laid, pinned: Path) -> None:
     assert spool.is_pinned(*next(iter(held(pinned))))
 
 
+def test_answers_that_nobody_waits_for(spool: Laid) -> None:
+    """An answer is dropped a minute after it was given, whoever asked; requests and what is no answer stay."""
+    names = [f"{'a' * 16}.answer", f".{'b' * 16}.answer", f"{'c' * 16}.request", "x.answer"]
+    for name in names:
+        (spool.folder / name).write_bytes(b"")
+    spool.sweep_answers(time.time() + 55)
+    assert {path.name for path in spool.folder.iterdir()} >= set(names)
+    spool.sweep_answers(time.time() + 65)
+    assert {path.name for path in spool.folder.iterdir()} & set(names) == set(names[2:])
+
+
 def test_unpin(spool: Laid, pinned: Path) -> None:
     """A pin that is not needed any more is removed, once, and no other."""
     (dev, ino) = next(iter(held(pinned)))
