@@ -22,6 +22,7 @@ from forensic.capture.guard import Roots
 from forensic.capture.journal import Head
 from forensic.capture.live import LiveSession, folder_of
 from forensic.capture.locks import Lock
+from forensic.capture.pauses import Pauses
 from forensic.capture.payloads import UNATTRIBUTED, Facts, facts_of
 from forensic.capture.requests import Key, Outcome, Request, answer, asked
 from forensic.capture.sealing import Sealer, Sealings
@@ -34,8 +35,6 @@ __all__ = ["Recorder", "Settings"]
 _BATCH: Final = 64
 """Payloads that are made to last together."""
 _PROCESSES: Final = 4096
-_FIRST_RETRY: Final = 2.0
-_LAST_RETRY: Final = 120.0
 _ADOPT: Final = 5.0
 """Seconds from one look for what dead hooks left to the next."""
 
@@ -86,8 +85,7 @@ class Recorder:
         self._sealing = Sealings(seal, fork=fork, shed=self._lock.release)
         self._waiting: set[Key] = set()
         """Sessions of which payloads wait in the spool until they are sealed, or can be recorded again."""
-        self._retry: dict[Key, tuple[float, float]] = {}
-        """When a session that met trouble is tried again, and how long the pause before that was."""
+        self._pauses = Pauses()
         self._forced: set[Key] = set()
         self._children: dict[Key, str] = {}
         self._processes: dict[tuple[str, int], Key] = {}
@@ -110,7 +108,7 @@ class Recorder:
         private.folder(self._live)
         self.spool.prepare()
         self._lock.take()
-        for folder in sorted(self._live.iterdir()):
+        for folder in sorted(path for path in self._live.iterdir() if path.is_dir()):
             self._take_up(folder)
         return self
 
@@ -128,8 +126,6 @@ class Recorder:
             if head is None:
                 shutil.rmtree(folder)
                 return
-        except NotADirectoryError:
-            return
         except ValueError as error:
             self._set_aside(folder, error)
             return
@@ -155,8 +151,8 @@ class Recorder:
             folder.rename(place)
         except OSError as trouble:
             self._leave(folder, trouble)
-            return
-        self._warn_once(f"{folder}: {error}; what there is of the session is {place}")
+        else:
+            self._warn_once(f"{folder}: {error}; what there is of the session is {place}")
 
     def _open(self, key: Key, folder: Path, head: Head | None) -> LiveSession:
         session = LiveSession(folder, self._roots[key[0]], self.spool, head)
@@ -228,7 +224,7 @@ class Recorder:
     def _sweep(self, now: float) -> None:
         self.spool.sweep_answers(now)
         # a session that is not open now may still need its pins
-        if not self._untaken and self._retry.keys() <= self.sessions.keys():
+        if not self._untaken and self._pauses.keys <= self.sessions.keys():
             self.spool.sweep({pin for session in self.sessions.values() for pin in session.pins()}, now)
 
     def _claim(self) -> bool:
@@ -266,7 +262,7 @@ class Recorder:
             return None
         facts = facts_of(spooled.payload)
         key = self._key(spooled.payload, facts)
-        if key in self._sealing or self._pauses(key):
+        if key in self._sealing or (key not in self.sessions and self._pauses.wait(key, time.monotonic())):
             self._waiting.add(key)
             return None
         try:
@@ -329,8 +325,8 @@ class Recorder:
                     self._fail(key, error)
 
     def _poll(self, now: float) -> None:
-        for key, (at, _) in list(self._retry.items()):
-            if key not in self.sessions and now >= at:
+        for key in sorted(self._pauses.keys - self.sessions.keys()):
+            if not self._pauses.wait(key, now):
                 self._try_again(key)
         for key, session in list(self.sessions.items()):
             if key in self._sealing or now - session.polled < self._pause(now - session.changed):
@@ -356,7 +352,7 @@ class Recorder:
         session = self.sessions.pop(key, None)
         if session is not None:
             session.close()
-        self._postpone(key)
+        self._pauses.begin(key, time.monotonic())
         told = _told(error)
         self._warn_once(
             f"cannot record {key[0]} {key[1]}: {told}; its payloads stay in the spool, and it is tried again"
@@ -370,19 +366,10 @@ class Recorder:
             if folder.exists():
                 self._open(key, folder, None)
             else:
-                del self._retry[key]
+                self._pauses.end(key)
         except Exception as error:  # noqa: BLE001 -- other sessions must not suffer from this one
             self._fail(key, error)
         self.spool.recheck()
-
-    def _postpone(self, key: Key) -> None:
-        pause = min(_LAST_RETRY, self._retry.get(key, (0.0, _FIRST_RETRY / 2))[1] * 2)
-        self._retry[key] = (time.monotonic() + pause, pause)
-
-    def _pauses(self, key: Key) -> bool:
-        """Whether a session is left alone for now; one whose time has come is taken up again."""
-        retry = self._retry.get(key)
-        return key not in self.sessions and retry is not None and time.monotonic() < retry[0]
 
     def _warn_once(self, message: str) -> None:
         if message not in self._warned:
@@ -395,7 +382,7 @@ class Recorder:
         for key, session in list(self.sessions.items()):
             if key in self._sealing or self._sealing.full:
                 continue
-            if now < self._retry.get(key, (0.0, 0.0))[0] and key not in self._forced:
+            if self._pauses.wait(key, now) and key not in self._forced:
                 continue
             if key in self._forced or self._is_due(session, now):
                 self._begin_sealing(key, session)
@@ -426,7 +413,7 @@ class Recorder:
     def _end_sealing(self, key: Key, outcome: Outcome) -> None:
         self.spool.recheck()
         if outcome.error:
-            self._postpone(key)
+            self._pauses.begin(key, time.monotonic())
             self._warn_once(f"cannot seal {key[0]} {key[1]}: {outcome.error}; it is kept, and tried again")
         else:
             self._tell(outcome)
@@ -453,11 +440,11 @@ class Recorder:
         names = self.spool.names()
         if not session.names.isdisjoint(names):
             # without its journal nobody would know that they were taken
-            self._postpone(key)
+            self._pauses.begin(key, time.monotonic())
             return
         self.spool.sync()
         del self.sessions[key]
-        self._retry.pop(key, None)
+        self._pauses.end(key)
         held = {pin for other in self.sessions.values() for pin in other.pins()}
         session.close()
         # the journal first: without it, what is left of the folder is nothing
