@@ -23,7 +23,7 @@ from forensic.crew import helped, shared
 from forensic.dialects.parser import Parser
 from forensic.dialects.registry import parser
 from forensic.errors import ForensicError
-from forensic.model import Observation, Ref, Response, Role, Row, SessionStart, Told
+from forensic.model import UNREAD, Observation, Ref, Response, Role, Row, SessionStart, Told
 from forensic.replay.counters import spent
 from forensic.replay.kinds import SPOKEN
 from forensic.replay.ledger import Account
@@ -134,8 +134,10 @@ def _spoke(work: Work, reads: Parser) -> bool:
 
 def _known(work: Work, reads: Parser) -> bool:
     """Whether the session's document knows what it cost."""
-    if work.bundle is not None and open_bundle(work.bundle).manifest.gaps:
-        return False
+    if work.bundle is not None:
+        manifest = open_bundle(work.bundle).manifest
+        if manifest.gaps or any(source.state in UNREAD for source in manifest.sources):
+            return False
     problems: list[str] = []
     session = play(_rows(work, None, problems), reads, harness=work.harness, session=work.session)
     return not problems and session.usage["total"]["certainty"]["level"] != "unknown"

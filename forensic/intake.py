@@ -14,6 +14,7 @@ from forensic.capture.discover import Found, find
 from forensic.capture.named import follows, record, unchanged
 from forensic.errors import Damaged, ForensicError, NewerFormat, WriteFailed
 from forensic.jsonio import canonical
+from forensic.manifest import left_out
 from forensic.model import Finding, Manifest
 from forensic.recording import judge, open_recording
 
@@ -147,7 +148,7 @@ def _captured(bundle: Path, content_id: str, manifest: Manifest, state: str, fin
         rows=sum(generation.rows for source in manifest.sources for generation in source.generations),
         state=state,
         supersedes=manifest.supersedes if state == "superseding" else (),
-        findings=tuple(findings),
+        findings=(*findings, *left_out(manifest)),
     )
 
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from forensic.jsonio import canonical
-from forensic.model import Evidence, GenerationEvidence, Manifest, Member, Role, Source, StreamEvidence
+from forensic.model import UNREAD, Evidence, Finding, GenerationEvidence, Manifest, Member, Role, Source, StreamEvidence
 from forensic.ustar import LIMITS, Defect
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "evidence_of",
     "examine",
     "is_room",
+    "left_out",
     "owners_of",
     "read_manifest",
     "with_members",
@@ -216,3 +217,11 @@ def _misplaced(manifest: Manifest) -> Iterator[str]:
     for name in table:
         if _belongs(name) and name not in owners:
             yield f"{name} belongs to no source"
+
+
+def left_out(manifest: Manifest) -> Iterator[Finding]:
+    """What somebody named and nothing was read of, with the reason."""
+    for source in manifest.sources:
+        if source.state in UNREAD:
+            why = source.reason or "it was gone before it could be read"
+            yield Finding(kind=source.state.value, note=f"{source.path or source.native_id} is not in here: {why}")

@@ -126,6 +126,10 @@ class CaptureState(StrEnum):
     LOST = "lost"
 
 
+UNREAD: Final = frozenset({CaptureState.MISSED, CaptureState.REFUSED})
+"""States of sources that somebody named and of which nothing was read."""
+
+
 class Role(StrEnum):
     """What a source is to its session."""
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 from forensic.bundle import Bundle, open_bundle
 from forensic.dialects.registry import parser, unverified
 from forensic.errors import Damaged, NoSuchParser
+from forensic.manifest import left_out
 from forensic.model import FOLDED, WHOLE, Finding, Manifest, Node, Parsed, Session, SessionFrame
 from forensic.renderers import document
 from forensic.replay.player import digest, play
@@ -214,6 +215,7 @@ def _known_before(manifest: Manifest) -> Iterator[Finding]:
     """What the manifest alone tells of trouble."""
     for gap in manifest.gaps:
         yield Finding(kind="gap", note=f"{gap.stream}: {gap.bytes} bytes missing at {gap.offset}: {gap.reason}")
+    yield from left_out(manifest)
     for source in manifest.sources:
         if source.unread is not None:
             what = "are no whole row" if source.partial else "are a row without a line end"

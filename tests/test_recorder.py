@@ -17,6 +17,7 @@ import pytest
 from golden_extension import document_of
 from recorder_runs import NEVER, SESSION, Clock, Stage, append, modes, numbered, raws, sides, source, texts
 
+from forensic.accounts import Work, accounts
 from forensic.archive import Archive
 from forensic.bundle import Bundle
 from forensic.capture.live import LiveSession
@@ -24,7 +25,7 @@ from forensic.capture.recorder import Recorder, Settings
 from forensic.capture.requests import Request
 from forensic.errors import Busy, WriteFailed
 from forensic.intake import capture
-from forensic.model import CaptureState, Ground, Role
+from forensic.model import CaptureState, Finding, Ground, Role
 from forensic.recording import open_recording
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pins and modes are those of POSIX")
@@ -1108,6 +1109,28 @@ def test_pins_of_a_session_that_waits(stage: Stage, clock: Clock, monkeypatch: p
         recording.step()
         assert len(swept) == waiting + 1
         assert swept[-1] == {(path.stat().st_dev, path.stat().st_ino)}
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "why"),
+    [
+        ("missing", "missed", "it was gone before it could be read"),
+        ("/etc/passwd", "refused", "outside the harness roots"),
+    ],
+)
+def test_what_was_not_read_is_no_zero(stage: Stage, path: str, kind: str, why: str) -> None:
+    """A transcript that was missed or refused is told at the seal and in the document; the cost is unknown."""
+    named = str(stage.transcript()) if path == "missing" else path
+    stage.hook("SessionStart", named)
+    stage.hook("SessionEnd", named)
+    stage.record()
+    wanted = Finding(kind=kind, note=f"{named} is not in here: {why}")
+    assert wanted in stage.told[-1].findings
+    session = open_recording(stage.newest().path).replay()
+    assert wanted in session.findings
+    assert session.usage["total"]["certainty"]["level"] == "unknown"
+    (told,) = accounts([Work(harness="claude", place=named, size=0, bundle=stage.newest().path)])
+    assert not told.quiet
 
 
 def test_a_folder_without_a_journal(stage: Stage) -> None:

@@ -12,6 +12,7 @@ from msgspec.structs import force_setattr
 
 from forensic.model import (
     FOLDED,
+    UNREAD,
     Accounting,
     Entry,
     Finding,
@@ -150,6 +151,7 @@ def play(  # noqa: PLR0913 -- what stands in the head of a session document, by 
         "compactions, whose own model call is in no row": _uncounted(observations, placed),
         "formats that tell no usage": not parser.tells_usage,
         "gaps in the recording": sum(finding.kind == "gap" for finding in known),
+        "transcripts that could not be read": sum(finding.kind in UNREAD for finding in known),
     }
     told = max((one.output_tokens or 0 for one in placed.aside if isinstance(one, Accounting)), default=0)
     costs = spent(observations, lines, session, again)
