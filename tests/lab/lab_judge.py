@@ -216,7 +216,7 @@ _VARIES: Final = [
         (r"\d{4}-\d\d-\d\dT\d\d[-:][-0-9:.]+Z?", "TIME"),
         (r"\"nickname\":\"[^\"]+", "NAME"),
         (r"\b[0-9a-f]{7} start\b|\b[0-9a-f]{40}\b", "COMMIT"),
-        (r"\b[0-9a-f]{64}\b", "ID"),
+        (r"\b(?:[0-9a-f]{64}|[0-9a-f]{32})\b", "ID"),
         (r"duration_ms\W+\d+", "DURATION"),
         (r"(Pre|Post)Compact \[/usr/bin/env python3[^]]*\] completed successfully\n?", ""),  # of the lab's own hooks
         (r"127\.0\.0\.1:\d+", "SERVER"),
